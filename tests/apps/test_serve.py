@@ -37,6 +37,7 @@ from mediatensor.serve._jobs import Client, Job, Jobs
 from mediatensor.serve._reading import work_on
 from mediatensor.serve._settings import Settings
 from processes import wait_until, wait_until_gone
+from range_server import serve
 from serving import BOUNDARY, FORM, Server, form, serving
 
 import_on_use("fastapi", reason="needs the extra serve")
@@ -47,21 +48,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 MOST_BYTES = 300_000
 PDF = pdf_files.document([pdf_files.text_page((20, 60, "first page")), pdf_files.text_page((20, 60, "second"))],
                          box="0 0 200 100")  # fmt: skip
-
-
-def endless_pdf() -> bytes:
-    """A page that PDFium draws for years: a pattern that is repeated every hundred-thousandth of a point."""
-    pattern = pdf_files.stream(
-        b"0 0 1 1 re f",
-        b"/Type/Pattern/PatternType 1/PaintType 1/TilingType 1/BBox[0 0 1 1]/XStep 0.00001/YStep 0.00001/Resources<<>>",
-    )
-    return pdf_files.assembled([
-        b"<</Type/Catalog/Pages 2 0 R>>",
-        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
-        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R/Resources<</Pattern<</P 5 0 R>>>>>>",
-        pdf_files.stream(b"/Pattern cs /P scn 0 0 612 792 re f"),
-        pattern,
-    ])  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -344,15 +330,15 @@ def test_nothing_but_the_upload_is_read(server: Server, tmp_path: Path, clip: Pa
     secret.parent.mkdir()
     secret.write_bytes(clip.read_bytes())
     opened = hostile.OpenedFiles(secret.parent)
-    with hostile.counted_server(secret.parent) as (port, asked):
-        for target in (str(secret), f"http://127.0.0.1:{port}/secret.mp4"):
+    with serve(secret.parent) as elsewhere:
+        for target in (str(secret), f"{elsewhere.url}/secret.mp4"):
             for name, data in hostile.playlists(target).items():
                 if name in ("list.m3u8", "concat_as.ts", "manifest.mpd", "reference.asx"):
                     assert server.post("/probe", data, name).status in {415, 422}
-        elsewhere = hostile.movie_elsewhere(clip.read_bytes(), "disk", str(secret))
-        server.post("/video/frames", elsewhere, "alias.mov")
+        alias = hostile.movie_elsewhere(clip.read_bytes(), "disk", str(secret))
+        server.post("/video/frames", alias, "alias.mov")
         assert opened.names() == []
-        assert asked == []
+        assert elsewhere.paths == []
         assert secret.read_bytes()
         assert opened.names() == ["secret.mp4"]  # it would have been seen
     opened.close()
@@ -470,8 +456,8 @@ def test_wrong_forms(server: Server, body: bytes, message: str) -> None:
 
 def test_cancelling_ends_the_process(server: Server) -> None:
     before = server.children()
-    endless = server.post("/jobs", endless_pdf(), "endless.pdf", client="a").json["id"]
-    wait_until(lambda: server.ask("GET", f"/jobs/{endless}").json["message"] == "page 1 of 1")
+    endless = server.post("/jobs", pdf_files.endless(), "endless.pdf", client="a").json["id"]
+    wait_until(lambda: server.ask("GET", f"/jobs/{endless}").json["message"] == "page 1 of 2")
     # Other clients wait in turn, and not too many.
     waiting = [server.post("/jobs", PDF, client="a", pages="1").json["id"] for _ in range(3)]
     other = server.post("/jobs", PDF, client="b", pages="1").json["id"]
@@ -504,7 +490,7 @@ def test_cancelling_ends_the_process(server: Server) -> None:
 
 
 def test_a_client_that_goes_away_is_not_worked_for(server: Server, clip: Path) -> None:
-    body = form(endless_pdf(), "endless.pdf")
+    body = form(pdf_files.endless(), "endless.pdf")
     head = f"POST /ocr HTTP/1.1\r\nHost: localhost\r\nContent-Type: {FORM}\r\nContent-Length: {len(body)}\r\n\r\n"
     with server.raw(head.encode() + body):
         wait_until(server.uploads, 20)
@@ -540,7 +526,7 @@ def test_it_describes_itself(server: Server) -> None:
 
 def stop_and_check(stopped: Server) -> None:
     """Stop a server, and check that the clients that wait for it are told."""
-    job = stopped.post("/jobs", endless_pdf(), "endless.pdf").json["id"]
+    job = stopped.post("/jobs", pdf_files.endless(), "endless.pdf").json["id"]
     told: list[Any] = []
     waiting = [
         threading.Thread(target=lambda: told.append(wait_for(stopped, job)[-1])),
@@ -581,9 +567,9 @@ def test_token_timeout_kill_restart_and_stop(tmp_path: Path) -> None:
         assert token not in cookie
         assert first.ask("GET", "/limits", cookie=cookie).status == 200
         assert first.ask("GET", "/limits", cookie=cookie[:-1] + "x").status == 401
-        late = first.ask("POST", "/ocr", form(endless_pdf(), "e.pdf"), content_type=FORM, cookie=cookie)
+        late = first.ask("POST", "/ocr", form(pdf_files.endless(), "e.pdf"), content_type=FORM, cookie=cookie)
         assert (late.status, late.json["error"]["type"]) == (504, "IsolatedWorkerError")
-        first.ask("POST", "/jobs", form(endless_pdf(), "e.pdf"), content_type=FORM, cookie=cookie)
+        first.ask("POST", "/jobs", form(pdf_files.endless(), "e.pdf"), content_type=FORM, cookie=cookie)
         assert first.uploads()
         children = first.children()
         assert children

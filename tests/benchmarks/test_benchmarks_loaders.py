@@ -5,9 +5,6 @@ Values without noise are tested: packets fed, files opened, handles and threads.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,9 +24,9 @@ from benchmarks.media.floor import fed_packets
 from benchmarks.media.reference import Comparison, load_reference, make_reference
 from benchmarks.shared.processes import Usage
 
+from benchmark_runs import run_quickly
 from mediatensor._engine.pyav.demuxer import Demuxer
 
-ROOT = Path(__file__).parents[2]
 TOGETHER = f"{OURS}, 4 rows together"
 
 
@@ -48,14 +45,6 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def small_case(videos: list[str], **changes: Any) -> LoaderCase:
     case = LoaderCase(tuple(videos), rows_per_file=4, size=(24, 32), num_frames_per_clip=3, num_workers=0)
     return planned(replace(case, **changes))
-
-
-def run_command(name: str, folder: Path, *options: str) -> tuple[int, str, dict[str, Any]]:
-    command = [sys.executable, "-m", f"benchmarks.{name}", "--quick", "-o", str(folder), *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    document = folder / f"{name.rpartition('.')[2]}.json"
-    assert document.exists(), done.stderr
-    return done.returncode, done.stdout, json.loads(document.read_text(encoding="utf-8"))
 
 
 # Loaders
@@ -125,10 +114,9 @@ def test_rows_that_stand_together_share_files_and_packets(videos: list[str], mon
 @pytest.mark.slow
 def test_command_of_loaders(tmp_path: Path) -> None:
     names = [OURS, TOGETHER]
-    code, printed, document = run_command(
+    printed, document = run_quickly(
         "data.loaders", tmp_path, "--sets", "film", "--clips", str(tmp_path / "clips"), "--libraries", *names
     )
-    assert code == 0
     assert [row["library"] for row in document["rows"]] == names * 2
     for row in document["rows"]:
         assert row["identical"] == row["compared"] == 4 * 16, row
@@ -174,7 +162,7 @@ def test_no_target_is_reached_slowly_or_with_wrong_frames() -> None:
 
 @pytest.mark.slow
 def test_soak_holds_nothing_back(tmp_path: Path) -> None:
-    _, printed, document = run_command("apps.soak", tmp_path, "--clips", str(tmp_path / "clips"))
+    printed, document = run_quickly("apps.soak", tmp_path, "--clips", str(tmp_path / "clips"), has_to_succeed=False)
     opening, replacing, skipping = document["parts"]
     for part in document["parts"]:
         for process, trends in part["trends"].items():
@@ -198,9 +186,9 @@ def test_soak_holds_nothing_back(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_mixed_work_leaves_nothing_behind(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "benchmarks.apps.soak", "--work", "mixed", "--quick", "-o", str(tmp_path)]
-    subprocess.run([*command, "--clips", str(tmp_path / "clips")], cwd=ROOT, capture_output=True, timeout=300)
-    (part,) = json.loads((tmp_path / "soak_mixed.json").read_text(encoding="utf-8"))["parts"]
+    options = ["--work", "mixed", "--clips", str(tmp_path / "clips")]
+    _, document = run_quickly("apps.soak", tmp_path, *options, report="soak_mixed", has_to_succeed=False)
+    (part,) = document["parts"]
     assert part["facts"]["rounds"] >= 3
     assert {trend["measure"] for trend in part["trends"]["main process"]} >= {"num_children", "num_files", "pss_mib"}
     for trend in part["trends"]["main process"]:

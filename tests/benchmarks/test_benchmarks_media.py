@@ -5,10 +5,7 @@ That of images is in test_benchmarks_images.py.
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +14,14 @@ import torch
 from benchmarks.media import audio as audio_benchmark
 from benchmarks.media import sounds, speech_segments
 
-ROOT = Path(__file__).parents[2]
-
-
-def run_quickly(name: str, folder: Path, *options: str) -> tuple[str, dict[str, Any]]:
-    """What ``python -m benchmarks.NAME --quick`` prints, and the document that it writes."""
-    command = [sys.executable, "-m", f"benchmarks.media.{name}", "--quick", "-o", str(folder), *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout, json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+from benchmark_runs import run_quickly
 
 
 @pytest.mark.slow
 def test_sound(tmp_path: Path) -> None:
-    printed, document = run_quickly("audio", tmp_path, "--formats", "mp3", "wav", "--clips", str(tmp_path / "clips"))
+    printed, document = run_quickly(
+        "media.audio", tmp_path, "--formats", "mp3", "wav", "--clips", str(tmp_path / "clips")
+    )
     assert {"CPU", "av", "thread budget"} <= set(document["machine"])
     ours = [row for row in document["rows"] if row["library"].startswith("mediatensor")]
     assert len(ours) == 5 + 8, "three scenarios: 2 + 2 + 1 ways, and 3 + 3 + 2 with WavDecoder"
@@ -47,7 +38,7 @@ def test_sound(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_speech(tmp_path: Path) -> None:
-    printed, document = run_quickly("speech", tmp_path)
+    printed, document = run_quickly("media.speech", tmp_path)
     ours = [row for row in document["results"] if row["way"].startswith("mediatensor")]
     assert {row["clip"].partition(",")[0] for row in ours} == {"wav", "flac", "mp3", "aac", "opus"}
     for row in ours:
@@ -58,7 +49,7 @@ def test_speech(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_encoding(tmp_path: Path) -> None:
-    printed, document = run_quickly("encoding", tmp_path)
+    printed, document = run_quickly("media.encoding", tmp_path)
     rows = document["rows"]
     ours = [row for row in rows if row["encoder"] == "mediatensor"]
     assert len(ours) == 8, "four of video and four of sound"
@@ -71,7 +62,7 @@ def test_encoding(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_scenes(tmp_path: Path) -> None:
-    printed, document = run_quickly("scenes", tmp_path)
+    printed, document = run_quickly("media.scenes", tmp_path)
     ours = [row for row in document["results"] if row["way"] == "mediatensor"]
     assert len(ours) == 4, "a row for each film"
     for row in ours:
@@ -82,7 +73,7 @@ def test_scenes(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="espeak-ng speaks the sentences")
 def test_speech_segments(tmp_path: Path) -> None:
-    printed, document = run_quickly("speech_segments", tmp_path)
+    printed, document = run_quickly("media.speech_segments", tmp_path)
     ours = {row["sound"]: row for row in document["scores"] if row["way"] == "mediatensor"}
     assert ours["clean"]["f1"] > 0.9
     assert ours["white noise, 5 dB"]["f1"] > 0.9

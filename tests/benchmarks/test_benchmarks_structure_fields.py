@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from benchmarks.text.ocr_scores import Count
 from benchmarks.text.structure_fields import score_links, score_values
 
@@ -17,13 +16,6 @@ def test_links_that_meet_count_once() -> None:
     assert score_links([(A, B)], [(A, wider)]).right == 0
     # A key is not a value.
     assert score_links([(A, B)], [(B, A)]).right == 0
-
-
-def test_the_mean_of_precision_and_recall() -> None:
-    score = Count(1, 3, 2) + Count(1, 1, 2)
-    assert (score.precision, score.recall, score.f1) == (0.5, 0.5, 0.5)
-    assert Count(2, 6, 2).f1 == pytest.approx(2 * 1 * (1 / 3) / (1 + 1 / 3))
-    assert (Count(0, 1, 0).f1, Count().f1) == (0.0, 0.0)
 
 
 def test_values_of_receipts() -> None:

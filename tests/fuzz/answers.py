@@ -23,14 +23,7 @@ class WrongAnswerError(Exception):
 
 
 class Answers:
-    """Every answer so far: a digest of the result, or the type of the error.
-
-    Attributes:
-        lines: One for each question, in order.
-        errors: How often each type of error was the answer.
-        num_results: How often there was a result.
-        is_left_to_codec: Some frames differ from a plain decode in ways that the codec decides.
-    """
+    """Every answer so far: a digest of the result, or the type of the error."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -125,7 +125,7 @@ def _document_seeds() -> dict[str, Make]:
     made = {
         "pdf_text": small,
         "pdf_drawn": drawn,
-        "pdf_form": pdf_files.form("name"),
+        "pdf_form": pdf_files.annotated(b"", [pdf_files.Annotation("name", 100, 600, "Widget")]),
         "pdf_encrypted": pdf_files.encrypted(texts[0], b""),
         "pdf_images": _pages("PDF"),
         "tiff": _pages("TIFF"),

@@ -17,14 +17,7 @@ Mutate = Callable[[random.Random, bytes, bytes], bytes]
 
 
 def mutated(kind: str, rng: random.Random, data: bytes, other: bytes) -> tuple[bytes, list[str]]:
-    """Return a damaged file and the changes.
-
-    Args:
-        kind: Kind of the file.
-        rng: Source of randomness.
-        data: An intact file.
-        other: Another, for splices.
-    """
+    """Return a damaged file and the changes; the other file is for splices."""
     done = []
     for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
         mutate = rng.choice(_mutations_of("parquet" if data[:4] == b"PAR1" else kind))

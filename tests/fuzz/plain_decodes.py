@@ -115,11 +115,7 @@ def damaged_times(source: object, stream_index: int) -> set[float | None]:
 
 
 def decoded_from_key_frames(source: object, stream_index: int) -> dict[tuple[float | None, int], float | None]:
-    """Decode from each of the key frames.
-
-    Returns:
-        By time and checksum of a frame, the time of the first that came out of the same decode.
-    """
+    """By time and checksum of a frame, the time of the first that came out of the same decode from a key frame."""
     reader = _opened(source, stream_index)
     try:
         starts = [number for number, packet in enumerate(_packets(reader)) if packet.is_keyframe]

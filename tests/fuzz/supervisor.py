@@ -28,11 +28,7 @@ _MAX_CASES = 2000
 
 
 class Worker:
-    """A process that reads cases, and another one whenever it has died.
-
-    Args:
-        folder: Keeps sound files; several workers can share it.
-    """
+    """A process that reads cases, and another one whenever it has died; several can share a folder of sound files."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -25,6 +25,7 @@ from mediatensor.decoders import (
 )
 from mediatensor.errors import MediaTensorError, OpenError
 from mediatensor.ocr.io import DocumentFile
+from range_server import serve
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="needs inotify to observe opened files"),
@@ -65,8 +66,8 @@ def elsewhere(tmp_path: Path, clip: Path) -> Iterator[Elsewhere]:
     movie.write_bytes(clip.read_bytes())
     (folder / "secret.sub").write_bytes(b"\0\0\1\xba" * 100)
     opened = hostile.OpenedFiles(folder)
-    with hostile.counted_server(folder) as (port, asked):
-        yield Elsewhere(movie, f"http://127.0.0.1:{port}/secret.mp4", opened, asked)
+    with serve(folder) as server:
+        yield Elsewhere(movie, f"{server.url}/secret.mp4", opened, server.paths)
     opened.close()
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
 import re
-import sys
+import runpy
 import tomllib
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,18 +21,13 @@ LINK = re.compile(r"\]\(([^)]+)\)")
 QUESTIONS = ROOT / "docs" / "questions.md"
 
 
-def part_of_the_build(name: str) -> ModuleType:
+def part_of_the_build(name: str) -> SimpleNamespace:
     """A module that takes part in building the site; none of them needs a package for it."""
-    spec = importlib.util.spec_from_file_location(f"docs{name}", ROOT / "docs" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / f"{name}.py")))
 
 
 @pytest.fixture(scope="module")
-def reference() -> ModuleType:
+def reference() -> SimpleNamespace:
     return part_of_the_build("_reference")
 
 
@@ -58,7 +52,7 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(file), f"{page.name} links to {target}"
 
 
-def test_every_page_is_in_the_navigation(reference: ModuleType) -> None:
+def test_every_page_is_in_the_navigation(reference: SimpleNamespace) -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
     named = re.findall(r"([\w/.-]+\.md)$", navigation, re.MULTILINE)
     assert len(named) == len(set(named))
@@ -75,7 +69,7 @@ def test_every_page_is_two_clicks_from_the_readme() -> None:
     assert set(DOCS) <= first.union(*map(pages_linked_from, first))
 
 
-def test_reference_has_every_public_name_once(reference: ModuleType) -> None:
+def test_reference_has_every_public_name_once(reference: SimpleNamespace) -> None:
     plan, page = reference.reference_plan(), functools.cache(reference.reference_page)
     exported = {module.__name__: module for module in public_modules()}
     assert set(plan) == set(exported)
@@ -90,7 +84,7 @@ def test_reference_has_every_public_name_once(reference: ModuleType) -> None:
             assert f"        - {short}\n" in documented
 
 
-def test_names_in_text_become_links(reference: ModuleType) -> None:
+def test_names_in_text_become_links(reference: SimpleNamespace) -> None:
     code = "# `VideoDecoder`\n```python\n`VideoDecoder`\n```\n>>> `VideoDecoder`\n"
     text = "`VideoDecoder`, `x`, `overlay`, ``VideoDecoder``, :class:`~mediatensor.frames.Frame`\n"
     linked = (

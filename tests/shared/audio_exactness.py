@@ -26,14 +26,7 @@ Sound = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Truth:
-    """An audio file and its plain decode.
-
-    Attributes:
-        path: The file.
-        linear: The plain decode.
-        range_snr_db: See `SoundSpec`.
-        stream_index: Which stream; ``None`` for FFmpeg's choice.
-    """
+    """An audio file and its plain decode; for ``range_snr_db`` see `SoundSpec`."""
 
     path: Path
     linear: LinearSound

@@ -27,21 +27,15 @@ _DTYPES: dict[str, Any] = {"u8": np.uint8, "s16": np.int16, "s32": np.int32, "fl
 class LinearSound:
     """A stream of sound, decoded from its first packet to its last, in one thread, without a seek.
 
-    Attributes:
-        data: float32 (channels, samples): the frames as the codec gave them, one after the other.
-        rate: Samples per second.
-        begin_seconds: Time of the first sample.
-        frame_starts: Number of the first sample of each frame.
-        frame_seconds: Time of each frame; ``None`` where it has none.
-        num_failed: How many packets the codec refused.
+    The data are float32 (channels, samples): the frames as the codec gave them, one after the other.
     """
 
     data: Sound
     rate: int
     begin_seconds: float
-    frame_starts: list[int]
+    frame_starts: list[int]  # the number of the first sample of each
     frame_seconds: list[float | None]
-    num_failed: int
+    num_failed: int  # packets that the codec refused
 
     @property
     def num_samples(self) -> int:
@@ -96,16 +90,7 @@ def ffmpeg_samples(
     num_channels: int | None = None,
     decoder: str = "",
 ) -> tuple[Sound, int]:
-    """(samples float32 (channels, samples), rate) that the ``ffmpeg`` program writes as 32-bit float.
-
-    Args:
-        program: Path of the program.
-        path: A media file.
-        stream: For ``-map``.
-        rate: Resample to it.
-        num_channels: Remix to this many channels.
-        decoder: Name of the decoder, if not the program's own choice.
-    """
+    """(samples float32 (channels, samples), rate) that the ``ffmpeg`` program writes of a stream, at will resampled."""
     command = [program, "-v", "error", "-nostdin", "-threads", "1", "-cons_noisegen", "1"]
     command += ["-c:a", decoder] if decoder else []
     command += ["-i", str(path), "-map", stream]

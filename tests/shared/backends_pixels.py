@@ -98,11 +98,14 @@ def nested(frame: Any, pixel_format: str, shift: int = 0) -> Surface:
 
 def expected(frame: Any, steps: tuple[PixelStep, ...] = (), *, is_float: bool = False) -> NDArray[Any]:
     """What swscale gives, in levels of 255."""
-    converter = FrameConverter(steps, is_float=is_float)
-    orientation = converter.orientation_of(frame)
-    out = converter.empty(1, *converter.output_size(frame, orientation))[0]
-    converter.write(frame, orientation, out)
-    return out.astype(np.float64) * (255 if is_float else 1)
+    return _written(FrameConverter(steps, is_float=is_float), frame, 255 if is_float else 1)
+
+
+def _written(converter: Any, picture: Any, scale: int) -> NDArray[Any]:
+    orientation = converter.orientation_of(picture)
+    out = converter.empty(1, *converter.output_size(picture, orientation))[0]
+    converter.write(picture, orientation, out)
+    return np.asarray(out, np.float64) * scale
 
 
 class OtherBackend(DecodeBackend):
@@ -122,12 +125,7 @@ class OtherBackend(DecodeBackend):
 
 def convert(picture: Any, steps: tuple[PixelStep, ...] = (), *, is_float: bool = False) -> NDArray[Any]:
     """What torch gives of a frame or a surface, in levels of 255."""
-
-    converter = OtherBackend().converter(CPU, steps, is_float=is_float)
-    orientation = converter.orientation_of(picture)
-    out = converter.empty(1, *converter.output_size(picture, orientation))[0]
-    converter.write(picture, orientation, out)
-    return out.numpy().astype(np.float64) * (255 if is_float else 1)
+    return _written(OtherBackend().converter(CPU, steps, is_float=is_float), picture, 255 if is_float else 1)
 
 
 def differences(frame: Any, steps: tuple[PixelStep, ...] = (), *, is_float: bool = False) -> NDArray[Any]:

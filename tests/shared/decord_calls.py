@@ -14,7 +14,7 @@ CLIP, UNEVEN, LATE = (str(FOLDER / name) for name in ("clip.mp4", "uneven.mkv", 
 _BLOCK = 8
 
 
-def described(value: Any, module: Any) -> Any:
+def described(value: Any) -> Any:
     """A result as JSON: arrays of frames as means of blocks, of sound as every 997th sample."""
     if hasattr(value, "asnumpy"):
         value = value.asnumpy()
@@ -29,14 +29,14 @@ def described(value: Any, module: Any) -> Any:
             found["values"] = np.round(value[..., :: 997 if value.ndim == 2 and value.shape[1] > 2 else 1], 4).tolist()
         return found
     if isinstance(value, (list, tuple)):
-        return [described(item, module) for item in value]
+        return [described(item) for item in value]
     return value if isinstance(value, (int, float, str, type(None))) else repr(value)
 
 
 def outcome(module: Any, call: Callable[[Any], Any]) -> Any:
     """Return the result of a call, or the built-in type that it raises."""
     try:
-        return described(call(module), module)
+        return described(call(module))
     except Exception as error:
         if isinstance(error, module.DECORDError) and type(error).__mro__[1] is Exception:
             return {"raises": "DECORDError"}
@@ -94,16 +94,14 @@ def _each(method: str, path: str = CLIP, start: int | None = None) -> Callable[[
     return call
 
 
-def _video(call: Callable[[Any], Any], path: str = CLIP, **options: Any) -> Callable[[Any], Any]:
-    return lambda module: call(module.VideoReader(path, **options))
+def _reading(kind: str) -> Callable[..., Callable[[Any], Any]]:
+    def of(call: Callable[[Any], Any], path: str = CLIP, **options: Any) -> Callable[[Any], Any]:
+        return lambda module: call(getattr(module, kind)(path, **options))
+
+    return of
 
 
-def _audio(call: Callable[[Any], Any], path: str = CLIP, **options: Any) -> Callable[[Any], Any]:
-    return lambda module: call(module.AudioReader(path, **options))
-
-
-def _both(call: Callable[[Any], Any], path: str = CLIP, **options: Any) -> Callable[[Any], Any]:
-    return lambda module: call(module.AVReader(path, **options))
+_video, _audio, _both = map(_reading, ("VideoReader", "AudioReader", "AVReader"))
 
 
 def _from_file(module: Any) -> Any:

@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import av
 import torch
@@ -40,38 +41,21 @@ def registered(backend: DecodeBackend) -> Iterator[None]:
         yield
 
 
+@dataclass(eq=False)
 class PlaneBackend(DecodeBackend):
-    """Decodes with its own software codec and returns planes of nv12 or p010le on the device.
-
-    Args:
-        refusal: What `why_not` says.
-        num_packets: How many packets a decoder takes before it fails.
-        fails_to_open: Whether none can be opened.
-        leaves_out: The picture of this pts never comes out.
-        rejects: The packet of this pts is rejected.
-        makes_surfaces_late: Whether decoders return pictures whose surfaces are created on demand.
-    """
+    """Decodes with its own software codec and returns planes of nv12 or p010le on the device."""
 
     name = "planes"
 
-    def __init__(
-        self,
-        refusal: str | None = None,
-        num_packets: int | None = None,
-        fails_to_open: bool = False,
-        leaves_out: int | None = None,
-        rejects: int | None = None,
-        makes_surfaces_late: bool = False,
-    ) -> None:
-        self.refusal = refusal
-        self.num_packets = num_packets
-        self.fails_to_open = fails_to_open
-        self.leaves_out = leaves_out
-        self.rejects = rejects
-        self.makes_surfaces_late = makes_surfaces_late
-        self.packets: list[int | None] = []
-        self.num_open = 0
-        self.num_opened = 0
+    refusal: str | None = None  # what `why_not` says
+    num_packets: int | None = None  # that a decoder takes before it fails
+    fails_to_open: bool = False
+    leaves_out: int | None = None  # the picture of this pts never comes out
+    rejects: int | None = None  # the packet of this pts is rejected
+    makes_surfaces_late: bool = False  # decoders return pictures whose surfaces are created on demand
+    packets: list[int | None] = field(default_factory=list)
+    num_open: int = 0
+    num_opened: int = 0
 
     def why_not(self, stream: StreamParameters, device: torch.device) -> str | None:
         return self.refusal
@@ -88,12 +72,7 @@ class PlaneBackend(DecodeBackend):
 
 
 class ClumsyBackend(PlaneBackend):
-    """Breaks its contract in one place.
-
-    Args:
-        place: ``"why_not"``, ``"open"``, ``"decode"``, ``"flush"``, ``"close"`` or ``"surface"``.
-        does: The replacement at that place.
-    """
+    """Breaks its contract in one method, "why_not", "open", "decode", "flush", "close" or "surface"."""
 
     name = "clumsy"
 
@@ -184,13 +163,7 @@ def _interleaved(frame: Any) -> Any:
 
 
 class StandInContext:
-    """A software codec that looks like PyAV's context with NVDEC.
-
-    Args:
-        codec: FFmpeg's name of the format.
-        extradata: Its configuration record.
-        size: (height, width) that the container states.
-    """
+    """A software codec that looks like PyAV's context with NVDEC; ``size`` is (height, width)."""
 
     def __init__(self, codec: str, extradata: bytes, size: tuple[int, int]) -> None:
         self._context = _software_context(codec, extradata, size)
@@ -227,18 +200,14 @@ class _StandInFrame:
 
 
 class RecordingCuda:
-    """The part of ``torch.cuda`` that the backend uses; records which stream waits for which.
-
-    Args:
-        current: Name of the stream that the caller works on.
-    """
+    """The part of ``torch.cuda`` that the backend uses; records which stream waits for which."""
 
     def __init__(self, current: str = "default") -> None:
-        self.current = current
+        self.current = current  # the stream that the caller works on
         self.waits: list[tuple[str, str]] = []
 
     def device(self, device: torch.device) -> Any:
-        return _nothing()
+        return nullcontext()
 
     def current_stream(self, device: torch.device) -> _Stream:
         return _Stream(self.current, self)
@@ -247,36 +216,19 @@ class RecordingCuda:
         return _Stream("default", self)
 
 
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
-
-
-class _Stream:
-    def __init__(self, name: str, cuda: RecordingCuda) -> None:
-        self.name = name
-        self._cuda = cuda
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Stream) and other.name == self.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
+class _Stream(NamedTuple):
+    name: str
+    cuda: RecordingCuda
 
     def query(self) -> bool:
         return True
 
     def wait_stream(self, other: _Stream) -> None:
-        self._cuda.waits.append((self.name, other.name))
+        self.cuda.waits.append((self.name, other.name))
 
 
 class StandInCudaBackend(CudaBackend):
-    """The CUDA backend, over `StandInContext` and `RecordingCuda`; for any device.
-
-    Args:
-        capacity: Capacity of the cache of decoders.
-        unavailable: Why there is no NVDEC.
-    """
+    """The CUDA backend, over `StandInContext` and `RecordingCuda`; for any device."""
 
     name = "replacement"
     device_types = ()

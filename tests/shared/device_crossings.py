@@ -17,19 +17,12 @@ _DEVICE_FILES = (__file__, os.path.join(os.path.dirname(__file__), "fake_device.
 
 @dataclass(frozen=True)
 class Crossing:
-    """Something that crossed between host and device, or that the host waited for.
-
-    Attributes:
-        operation: Name of the operation of torch.
-        num_bytes: That were moved; 0 if it moved none.
-        where: The innermost lines of the library on the stack, "file:line function < ...", else the test's.
-        blocking: Whether the host waits for it.
-    """
+    """Something that crossed between host and device, or that the host waited for, by an operation of torch."""
 
     operation: str
     num_bytes: int
-    where: str
-    blocking: bool
+    where: str  # the innermost lines of the library on the stack, "file:line function < ...", else the test's
+    blocking: bool  # the host waits for it
 
     def __str__(self) -> str:
         waits = "" if self.blocking else ", non-blocking"
@@ -80,11 +73,7 @@ _lock = threading.Lock()
 
 @contextmanager
 def crossings() -> Iterator[Crossings]:
-    """Count events within the block.
-
-    Yields:
-        The counts so far; final after the context.
-    """
+    """Count events within the block; after it, the counts are final."""
     counted = Crossings()
     with _lock:
         _counting.append(counted)

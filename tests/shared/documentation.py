@@ -73,13 +73,8 @@ def prose(page: Path) -> str:
 def run_snippet(snippet: Snippet, folder: Path, take_printed: Callable[[], str]) -> None:
     """Run a snippet as a script of the current folder, and compare its output with its comments.
 
-    Args:
-        snippet: What to run.
-        folder: Where its script is written.
-        take_printed: Returns the output since the last call.
-
-    Raises:
-        AssertionError: It prints something else. Errors of the snippet come through, with the line of its page.
+    The script is written into ``folder``; ``take_printed`` returns the output since the last call. Errors of the
+    snippet come through, with the line of its page.
     """
     script = folder / f"{snippet.page.stem.lower()}_{snippet.line}.py"
     # Empty lines before it, so that a traceback shows the line of the page.

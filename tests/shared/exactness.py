@@ -28,27 +28,16 @@ _FEW_FRAMES = 40
 
 @dataclass(frozen=True)
 class Truth:
-    """The frames of a plain decode in the order in which the codec gives them.
-
-    Attributes:
-        path: The file.
-        stream_index: Which stream, or ``None`` for FFmpeg's choice.
-        pts: Times in the stream's time base.
-        shapes: (height, width, 3) of each frame.
-        checksums: CRC-32 of each frame's RGB pixels.
-        pts_seconds: The times in seconds; ``None`` if the codec gives none, or none that can be right.
-        num_probes: How many frames a check may ask for one by one.
-        undetermined: Frames whose pixels depend on old memory, so only their times can be compared.
-    """
+    """The frames of a plain decode in the order in which the codec gives them."""
 
     path: Path
     stream_index: int | None
-    pts: list[int | None]
+    pts: list[int | None]  # in the stream's time base
     shapes: list[tuple[int, ...]]
-    checksums: list[int]
-    pts_seconds: list[float | None]
-    num_probes: int
-    undetermined: frozenset[int] = frozenset()
+    checksums: list[int]  # CRC-32 of each frame's RGB pixels
+    pts_seconds: list[float | None]  # `None` if the codec gives none, or none that can be right
+    num_probes: int  # how many frames a check may ask for one by one
+    undetermined: frozenset[int] = frozenset()  # pixels depend on old memory: only their times are compared
 
     def __len__(self) -> int:
         return len(self.pts)

@@ -12,12 +12,7 @@ import torch
 
 
 class BareFile:
-    """A file object with only the methods for reading, which counts read bytes.
-
-    Args:
-        file: The file to read.
-        most: Largest number of bytes per read.
-    """
+    """A file object with only the methods for reading, at most so many bytes each time; it counts them."""
 
     def __init__(self, file: BinaryIO, *, most: int = sys.maxsize) -> None:
         self._file = file

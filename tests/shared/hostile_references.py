@@ -1,14 +1,10 @@
-"""Files that refer to other files and to the network, and observers of such accesses."""
+"""Files that refer to other files and to the network, and an observer of such accesses."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import struct
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pdf_files
@@ -41,34 +37,6 @@ class OpenedFiles:
             names.append(events[at + 16 : at + 16 + length].rstrip(b"\0").decode())
             at += 16 + length
         return names
-
-
-@contextmanager
-def counted_server(folder: Path) -> Iterator[tuple[int, list[str]]]:
-    """A server of the files of a folder: (port, the paths that were asked for)."""
-    asked: list[str] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            data = (folder / self.path.rpartition("/")[2]).read_bytes()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield server.server_port, asked
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 # Media

@@ -74,7 +74,7 @@ def samples(channels: int, depth: int, height: int = 11, width: int = 13) -> NDA
     return pixels
 
 
-def encoded(pixels: NDArray[np.uint8] | Image.Image, kind: str, **options: Any) -> bytes:
+def encoded(pixels: NDArray[Any] | Image.Image, kind: str, **options: Any) -> bytes:
     """A file written by Pillow."""
     image = pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels.squeeze())
     file = io.BytesIO()
@@ -83,12 +83,7 @@ def encoded(pixels: NDArray[np.uint8] | Image.Image, kind: str, **options: Any) 
 
 
 def avif_of_10_bits(height: int = 64, width: int = 80, **tags: int) -> bytes:
-    """An AVIF file of 10 bits with chroma of half the size, written by FFmpeg.
-
-    Args:
-        height, width: In pixels, even.
-        **tags: ``colorspace`` and ``color_range``, as PyAV has them.
-    """
+    """An AVIF file of 10 bits with chroma of half the size, by FFmpeg; tags, such as ``colorspace``, are PyAV's."""
     os.environ.setdefault("SVT_LOG", "1")
     y, x = np.mgrid[0:height, 0:width]
     planes = [500 + 420 * np.sin(x / 9 + y / 13), 400 + 6 * y[::2, ::2] + 2 * x[::2, ::2], 700 - 5 * x[::2, ::2]]
@@ -129,15 +124,7 @@ def png(
     extra: Iterable[bytes] = (),
     filters: Sequence[int] = (0, 1, 2, 3, 4),
 ) -> bytes:
-    """A PNG file.
-
-    Args:
-        pixels: Samples (H, W, C).
-        color_type, depth: As in the header.
-        interlaced: In seven passes.
-        extra: Chunks before the pixels.
-        filters: Filters of the rows, in turn.
-    """
+    """A PNG file of samples (H, W, C); ``extra`` are chunks before them, ``filters`` those of the rows, in turn."""
     height, width = pixels.shape[:2]
     header = struct.pack(">IIBBBBB", width, height, depth, color_type, 0, 0, int(interlaced))
     data = compressed(pixels, depth, interlaced=interlaced, filters=filters)
@@ -185,24 +172,28 @@ def apng(
     depth: int = 8,
     default: NDArray[Any] | None = None,
 ) -> bytes:
-    """An animated PNG file.
+    """An animated PNG file of (height, width).
 
     Args:
-        size: (height, width) of the canvas.
         frames: (samples, left, top, dispose, blend).
-        color_type, depth: As in the header.
         default: Image for viewers without animations, if it is not the first frame.
     """
+    parts = [(*pixels.shape[:2], *place, compressed(pixels, depth)) for pixels, *place in frames]
+    return _animation(size, color_type, depth, parts, None if default is None else compressed(default, depth))
+
+
+def _animation(
+    size: tuple[int, int], color_type: int, depth: int, parts: Sequence[tuple[Any, ...]], default: bytes | None = None
+) -> bytes:
+    """The file of parts (height, width, left, top, dispose, blend, compressed pixels)."""
     chunks = [chunk(b"IHDR", struct.pack(">IIBBBBB", size[1], size[0], depth, color_type, 0, 0, 0))]
-    chunks.append(chunk(b"acTL", struct.pack(">II", len(frames), 0)))
+    chunks.append(chunk(b"acTL", struct.pack(">II", len(parts), 0)))
     if default is not None:
-        chunks.append(chunk(b"IDAT", compressed(default, depth)))
+        chunks.append(chunk(b"IDAT", default))
     sequence = 0
-    for number, (pixels, left, top, dispose, blend) in enumerate(frames):
-        height, width = pixels.shape[:2]
+    for number, (height, width, left, top, dispose, blend, data) in enumerate(parts):
         control = struct.pack(">IIIIIHHBB", sequence, width, height, left, top, 1, 10, dispose, blend)
         chunks.append(chunk(b"fcTL", control))
-        data = compressed(pixels, depth)
         if number == 0 and default is None:
             chunks.append(chunk(b"IDAT", data))
         else:
@@ -215,18 +206,10 @@ def apng(
 def png_claiming(width: int, height: int, num_frames: int = 1) -> bytes:
     """A few bytes that say they are a large PNG file."""
     row = zlib.compress(bytes(1000))
-    parts = [chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))]
     if num_frames > 1:
-        parts.append(chunk(b"acTL", struct.pack(">II", num_frames, 0)))
-        sequence = 0
-        for number in range(num_frames):
-            parts.append(chunk(b"fcTL", struct.pack(">IIIIIHHBB", sequence, width, height, 0, 0, 1, 10, 0, 0)))
-            kind, begin = (b"fdAT", struct.pack(">I", sequence + 1)) if number else (b"IDAT", b"")
-            parts.append(chunk(kind, begin + row))
-            sequence += 2 if number else 1
-    else:
-        parts.append(chunk(b"IDAT", row))
-    return b"\x89PNG\r\n\x1a\n" + b"".join([*parts, chunk(b"IEND", b"")])
+        return _animation((height, width), 2, 8, [(height, width, 0, 0, 0, 0, row)] * num_frames)
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", row) + chunk(b"IEND", b"")
 
 
 def jpeg_claiming(width: int, height: int) -> bytes:

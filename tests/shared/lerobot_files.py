@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +11,9 @@ import av
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
 
+from images import encoded
 from mediatensor.encoders import VideoEncoder
 
 HEIGHT, WIDTH = 96, 128
@@ -123,7 +122,7 @@ def write_lerobot(
         features[STILL] = {"dtype": "image", "shape": [HEIGHT, WIDTH, 3], "names": ["height", "width", "channels"]}
         for row in rows:
             row[STILL] = {
-                "bytes": _image_file(picture((row["index"] + 100) % 256), "PNG"),
+                "bytes": encoded(picture((row["index"] + 100) % 256), "PNG"),
                 "path": f"{row['index']}.png",
             }
     if depth_info is not None:
@@ -132,7 +131,7 @@ def write_lerobot(
         features[DEPTH_STILL] = {"dtype": "image", **shape, "info": {"is_depth_map": True, "depth_unit": "mm"}}
         for row in rows:
             millimetres = (depths(row["index"]) * 1000).round().astype(np.uint16)
-            row[DEPTH_STILL] = {"bytes": _image_file(millimetres, "TIFF"), "path": f"{row['index']}.tiff"}
+            row[DEPTH_STILL] = {"bytes": encoded(millimetres, "TIFF"), "path": f"{row['index']}.tiff"}
     if has_language:
         features |= {name: {"dtype": "language", "shape": [1], "names": None} for name in LANGUAGE}
         for row in rows:
@@ -152,12 +151,6 @@ def write_lerobot(
     write = _write_version_2 if version.startswith("v2") else _write_version_3
     write(root, rows, list(lengths), info, codec_options or {"codec": "libx264", "crf": 12, "extra_options": {"g": 4}})
     return root
-
-
-def _image_file(pixels: NDArray[Any], image_format: str) -> bytes:
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, image_format)
-    return file.getvalue()
 
 
 def _write_json(path: Path, value: Any) -> None:

@@ -36,12 +36,7 @@ VIDEO_CLIPS = [name for name, spec in CLIPS.items() if spec.expect == "frames" a
 
 
 def make(name: str, folder: Path) -> Path:
-    """The file of clip ``name`` in ``folder``, copied or written if it is not there yet; see `sharing`.
-
-    Args:
-        name: A key of `CLIPS`.
-        folder: An existing directory.
-    """
+    """The file of clip ``name`` in ``folder``, copied or written if it is not there yet; see `sharing`."""
     spec = CLIPS[name]
     return take_or_write(folder / f"{name}.{spec.extension or spec.container}", lambda path: write(name, path))
 

@@ -33,12 +33,7 @@ ALL_CLIPS: dict[str, SoundSpec] = {**SOUND_CLIPS, **DAMAGED_CLIPS, **STREAM_CLIP
 
 
 def make(name: str, folder: Path) -> Path:
-    """The file of clip ``name`` in ``folder``, copied or written if it is not there yet; see `sharing`.
-
-    Args:
-        name: A key of `ALL_CLIPS`.
-        folder: An existing directory.
-    """
+    """The file of clip ``name`` in ``folder``, copied or written if it is not there yet; see `sharing`."""
     return make_as(ALL_CLIPS[name], name, folder)
 
 

@@ -134,11 +134,8 @@ def adts_with_prediction(data: bytes, profile: int, num_bands: int = 12, first_f
 
     The encoded signal becomes the residual of the prediction: other audio, but the same in every decoder.
 
-    Args:
-        data: Mono at 44100 Hz, without a frame that begins with anything but the sound.
-        profile: Two bits of the header.
-        num_bands: So many of the lowest bands are predicted.
-        first_frame: Frames before this one stay as they are.
+    The data are mono at 44100 Hz, without a frame that begins with anything but the sound. The lowest ``num_bands``
+    are predicted.
     """
     frames = adts_frames(data)
     changed = (_predicted(frame, profile, num_bands) for frame in frames[first_frame:])

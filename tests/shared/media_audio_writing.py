@@ -24,16 +24,10 @@ class SoundSpec:
 
     Attributes:
         special: Why the clip is there, in words.
-        codec: Name of the encoder.
-        container: Name of the muxer.
-        extension: Extension of the file name.
-        rate: Samples per second that are encoded.
         num_channels: 1, 2, 6 or 8.
         layout: Channel layout; by default the usual one for their number.
         sample_fmt: Sample format that is encoded; by default the first that the encoder takes.
         num_bits: Significant bits of a sample, where they are fewer than the format has.
-        options: Options of the encoder.
-        muxer_options: Options of the muxer.
         num_samples: How many are encoded; by default two seconds and a bit, which no frame size divides.
         start: Time of the first sample in samples.
         draw: Draws the signal (channels, samples) from (rate, channels, samples).

@@ -163,10 +163,6 @@ def _rotated(degrees: float, **flips: bool) -> Callable[[Any], None]:
     return lambda stream: stream.set_display_rotation(degrees, **flips)
 
 
-def _display_matrix(*matrix: int) -> Callable[[Any], None]:
-    return lambda stream: stream.set_display_matrix(matrix)
-
-
 def _sample_aspect_ratio(stream: Any) -> None:
     stream.sample_aspect_ratio = Fraction(4, 3)
 
@@ -299,8 +295,8 @@ PICTURE = {
     "rotated_90_flipped": _h264("mirrored and turned", configure=_rotated(90, hflip=True), paint=_paint_tall),
     "rotated_270_flipped": _h264("mirrored and turned", configure=_rotated(270, hflip=True), paint=_paint_tall),
     "transposed": _h264(
-        "a matrix that swaps the axes", configure=_display_matrix(0, 65536, 0, 65536, 0, 0, 0, 0, 1 << 30),
-        paint=_paint_tall,
+        "a matrix that swaps the axes", paint=_paint_tall,
+        configure=lambda stream: stream.set_display_matrix((0, 65536, 0, 65536, 0, 0, 0, 0, 1 << 30)),
     ),
     "rotated_90_odd": ClipSpec(
         "turned, odd size", "mpeg4", options={"g": "12"}, size=(161, 121), configure=_rotated(90), paint=_paint_tall

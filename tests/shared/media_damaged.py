@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from damaging import flipped
 from media_codecs import CODEC_CLIPS
 from media_containers import CONTAINER_CLIPS
 from media_surgery import with_data
@@ -20,33 +21,13 @@ _BASES = (
 
 def _flip_bits(packets: Packets, number: int) -> Packets:
     """Bits flipped in the second half of a packet."""
-    data = bytearray(bytes(packets[number]))
-    for at in range(len(data) // 2, len(data) - 4, 9):
-        data[at] ^= 0x5A
-    return [*packets[:number], with_data(packets[number], bytes(data)), *packets[number + 1 :]]
-
-
-def _damage_packet(packets: Packets) -> Packets:
-    return _flip_bits(packets, 17)
-
-
-def _damage_two_packets(packets: Packets) -> Packets:
-    return _flip_bits(_flip_bits(packets, 14), 25)
-
-
-def _damage_after_key(packets: Packets) -> Packets:
-    """In an open GOP, that is a picture shown before the key frame."""
-    return _flip_bits(packets, _second_key(packets) + 1)
+    changed = with_data(packets[number], flipped(bytes(packets[number])))
+    return [*packets[:number], changed, *packets[number + 1 :]]
 
 
 def _lose_after_key(packets: Packets) -> Packets:
     key = _second_key(packets)
     return packets[: key + 2] + packets[key + 6 :]
-
-
-def _lose_packets(packets: Packets) -> Packets:
-    """Lose three packets on which later ones depend."""
-    return packets[:17] + packets[20:]
 
 
 def _second_key(packets: Packets) -> int:
@@ -58,29 +39,17 @@ def _lose_key_frame(packets: Packets) -> Packets:
     return [packet for number, packet in enumerate(packets) if number != _second_key(packets)]
 
 
-def _begin_in_gop(packets: Packets) -> Packets:
-    """Start with packets that depend on missing ones."""
-    return packets[5:]
-
-
-def _begin_at_second_key(packets: Packets) -> Packets:
-    """Start at a key frame, as recorders and splitters do; leading pictures of open GOPs then lack a reference."""
-    return packets[_second_key(packets) :]
-
-
-def _keep_first_part(data: bytes) -> bytes:
-    return data[: int(len(data) * 0.7)]
-
-
 _DAMAGES: dict[str, dict[str, Any]] = {
-    "damaged_packet": {"rewrite": _damage_packet},
-    "damage_after_key": {"rewrite": _damage_after_key},
+    "damaged_packet": {"rewrite": lambda packets: _flip_bits(packets, 17)},
+    # In an open GOP, that is a picture shown before the key frame.
+    "damage_after_key": {"rewrite": lambda packets: _flip_bits(packets, _second_key(packets) + 1)},
     "lost_after_key": {"rewrite": _lose_after_key},
-    "lost_packets": {"rewrite": _lose_packets},
+    "lost_packets": {"rewrite": lambda packets: packets[:17] + packets[20:]},
     "lost_key_frame": {"rewrite": _lose_key_frame},
-    "begins_in_gop": {"rewrite": _begin_in_gop},
-    "begins_at_second_key": {"rewrite": _begin_at_second_key},
-    "truncated": {"patch": _keep_first_part},
+    "begins_in_gop": {"rewrite": lambda packets: packets[5:]},
+    # As recorders and splitters do; leading pictures of open GOPs then lack a reference.
+    "begins_at_second_key": {"rewrite": lambda packets: packets[_second_key(packets) :]},
+    "truncated": {"patch": lambda data: data[: int(len(data) * 0.7)]},
 }
 
 
@@ -110,7 +79,9 @@ DAMAGED_CLIPS = (
     }
     | {
         # Codecs that leave old memory in a frame; its contents depend on all earlier frames.
-        f"damaged_twice_{base}": replace(_damaged(base, "damaged_packet"), rewrite=_damage_two_packets)
+        f"damaged_twice_{base}": replace(
+            _damaged(base, "damaged_packet"), rewrite=lambda packets: _flip_bits(_flip_bits(packets, 14), 25)
+        )
         for base in ("ffv1_gop", "mjpeg_avi")
     }
     | {

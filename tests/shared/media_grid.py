@@ -59,13 +59,7 @@ STRUCTURES = (*_GENERIC, "uneven", "cut", "cut_open", "joined", "joined_twin")
 
 @dataclass(frozen=True)
 class Stream:
-    """An encoded stream, as plain data.
-
-    Attributes:
-        spec: How it was encoded.
-        packets: (data, pts, dts, duration, is_key) of each packet, in ticks of ``time_base``.
-        time_base: Seconds per tick.
-    """
+    """An encoded stream: (data, pts, dts, duration, is_key) of each packet, in ticks of ``time_base``."""
 
     spec: ClipSpec
     packets: tuple[tuple[bytes, int, int, int, bool], ...]
@@ -144,12 +138,9 @@ def structures_of(encoder: str, among: Iterable[str] = STRUCTURES) -> Iterator[s
 
 @cache
 def stream_of(encoder: str, structure: str, *, is_global: bool) -> Stream | None:
-    """A stream of a structure; ``None`` if the encoder has none of it.
+    """A stream of one of `STRUCTURES`; ``None`` if the encoder has none of it.
 
-    Args:
-        encoder: Its name.
-        structure: One of `STRUCTURES`.
-        is_global: Whether parameter sets are in the header of the file, and not in the packets.
+    If it ``is_global``, parameter sets are in the header of the file, and not in the packets.
     """
     if structure.startswith("joined"):
         return stream_of(encoder, "b_frames", is_global=is_global) or stream_of(encoder, "plain", is_global=is_global)
@@ -221,12 +212,7 @@ def _spec(encoder: str, structure: str, size: tuple[int, int]) -> ClipSpec:
 
 
 def write_cell(cell: Cell, path: Path) -> bool:
-    """Write the file of a cell; whether its container takes its codec.
-
-    Args:
-        cell: The combination.
-        path: A new file.
-    """
+    """Write the file of a cell; whether its container takes its codec."""
     if not cell.structure.startswith("joined"):
         return _mux(cell.container, cell.encoder, cell.structure, path)
     second = "b_frames" if cell.structure == "joined_twin" else "open_gop"

@@ -7,7 +7,6 @@ little later that its place is found to a sample in sound that went through any 
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -19,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from media_writing import assign, copy_stream, mux_in_order
+from media_writing import assign, mux_in_order, subtitle_packets
 from mediatensor import FrameBatch
 
 HEIGHT, WIDTH = 48, 80
@@ -29,31 +28,18 @@ _FLASH_ROWS = slice(16, HEIGHT)
 
 @dataclass(frozen=True)
 class Film:
-    """A film to be written.
+    """A film to be written."""
 
-    Attributes:
-        extension: Of its name; it decides about the container.
-        video_codec: Name of the encoder.
-        audio_codec: Name of the encoder; ``""`` for no sound.
-        rate: Samples per second.
-        fps: Nominal frames per second.
-        frame_times: Begin of each frame in seconds; by default ``number / fps``, for 3 seconds.
-        audio_begin_seconds: When the sound begins.
-        audio_end_seconds: When it ends.
-        flashes: The first frame of each flash, and the first one after it.
-        options: Options of the video encoder.
-    """
-
-    extension: str
+    extension: str  # decides about the container
     video_codec: str = "libx264"
-    audio_codec: str = "aac"
+    audio_codec: str = "aac"  # "" for no sound
     rate: int = 48_000
-    fps: Fraction = Fraction(25)
-    frame_times: Sequence[Fraction] = ()
+    fps: Fraction = Fraction(25)  # nominal
+    frame_times: Sequence[Fraction] = ()  # begin of each frame in seconds; by default `number / fps`, for 3 seconds
     audio_begin_seconds: float = 0.0
     audio_end_seconds: float = 3.2
-    flashes: Sequence[tuple[int, int]] = ((20, 25), (50, 54))
-    options: dict[str, str] = field(default_factory=dict)
+    flashes: Sequence[tuple[int, int]] = ((20, 25), (50, 54))  # the first frame of each, and the first one after it
+    options: dict[str, str] = field(default_factory=dict)  # of the video encoder
 
     @property
     def times(self) -> list[Fraction]:
@@ -107,7 +93,7 @@ def write(film: Film, path: Path, subtitles: str | None = None) -> Path:
         if film.audio_codec:
             packets += _sound(film, output)
         if subtitles is not None:
-            packets += _subtitles(subtitles, output)
+            packets += subtitle_packets(subtitles, output)
         mux_in_order(output, packets)
     return path
 
@@ -146,11 +132,6 @@ def _sound(film: Film, output: Any) -> list[Any]:
     return assign([*packets, *stream.encode(None)], stream)
 
 
-def _subtitles(text: str, output: Any) -> list[Any]:
-    with av.open(io.BytesIO(text.encode())) as source:
-        return copy_stream(source.streams[0], output)
-
-
 def _clock(seconds: Fraction) -> str:
     """Rounded down, as subtitles are written for frames."""
     total = int(1000 * seconds)
@@ -187,19 +168,12 @@ def place_of(beep: NDArray[np.float32], wave: NDArray[np.float32]) -> float | No
 
 
 class Truth(NamedTuple):
-    """What FFmpeg finds in a film from its beginning to its end.
+    """What FFmpeg finds in a film from its beginning to its end, in seconds."""
 
-    Attributes:
-        flashes: When the pictures of each flash are shown: begin and end in seconds.
-        beeps: When each beep begins; ``None`` if the sound has not all of it.
-        sound: When the sound begins and ends.
-        times: When each picture begins, by its bar code.
-    """
-
-    flashes: list[tuple[float, float]]
-    beeps: list[float | None]
-    sound: tuple[float, float]
-    times: list[float]
+    flashes: list[tuple[float, float]]  # begin and end of each
+    beeps: list[float | None]  # when each begins; `None` if the sound has not all of it
+    sound: tuple[float, float]  # begin and end
+    times: list[float]  # when each picture begins, by its bar code
 
 
 def truth_of(film: Film, path: Path) -> Truth:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import av
 import numpy as np
 
-from media_writing import ClipSpec, add_stream, assign, encode, mux_in_order, x264
+from media_writing import ClipSpec, add_stream, assign, encode, mux_in_order, subtitle_packets, x264
 
 #: (start, end, plain text) of the files below, read by hand.
 SUBRIP_EXPECTED = [
@@ -96,24 +95,19 @@ def write_mkv_with_everything(path: Path) -> Path:
         sound.metadata["language"] = "eng"
         packets = assign(encode(video, spec), video) + assign(_sound_packets(sound, 16_000), sound)
         for text, tags in ((german, {"language": "deu"}), (french, {"language": "fra", "title": "Commentaire"})):
-            with av.open(io.BytesIO(text.encode())) as source:
-                stream = output.add_stream_from_template(source.streams[0])
-                stream.metadata.update(tags)
-                if tags["language"] == "fra":
-                    stream.disposition = av.stream.Disposition.forced
-                packets += assign((packet for packet in source.demux(0) if packet.size), stream)
+            packets += subtitle_packets(text, output)
+            packets[-1].stream.metadata.update(tags)
+        packets[-1].stream.disposition = av.stream.Disposition.forced
         output.set_chapters([_chapter(1, 0, 1000, "Opening"), _chapter(2, 1000, 2000, "Grüße")])
         mux_in_order(output, packets)
     return path
 
 
 def write_subtitle_streams(path: Path, streams: Iterable[tuple[str, str, int | None]]) -> Path:
-    """A Matroska file of streams of subtitles, each of one at 0 and one at 2 seconds.
+    """A Matroska file of streams of subtitles, each of one at 0 and one at 2 seconds, with an exclamation mark.
 
-    Args:
-        path: Path of the file.
-        streams: (text or ``"pictures"``, name of a disposition or ``""``, duration in milliseconds or ``None`` to
-            state none); the second subtitle has an exclamation mark after the text.
+    A stream is (text or ``"pictures"``, name of a disposition or ``""``, duration in milliseconds or ``None`` to state
+    none).
     """
     with av.open(str(path), "w", format="matroska", options={"fflags": "bitexact"}) as output:
         packets = []
@@ -122,8 +116,7 @@ def write_subtitle_streams(path: Path, streams: Iterable[tuple[str, str, int | N
                 stream = output.add_stream("dvdsub")
                 stream.time_base = Fraction(1, 1000)
             else:
-                with av.open(io.BytesIO(SUBRIP.encode())) as source:
-                    stream = output.add_stream_from_template(source.streams[0])
+                stream = subtitle_packets(SUBRIP, output)[0].stream
             stream.disposition = av.stream.Disposition[disposition] if disposition else av.stream.Disposition(0)
             for start, data in ((0, text), (2000, f"{text}!")):
                 packet = av.Packet(data.encode())

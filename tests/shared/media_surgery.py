@@ -63,16 +63,8 @@ def h264_field_pictures(columns: int, rows: int, num_frames: int, gop_size: int,
     """H.264 (Annex B) whose pictures are all coded as two fields: one access unit, and so one packet, per field.
 
     Samples are not compressed (I_PCM). Every ``gop_size`` frames both fields are intra; the rest copy the previous
-    field and replace one column of macroblocks, so a frame depends on all since the last intra picture.
-
-    Args:
-        columns, rows: Size in macroblocks; ``rows`` is even.
-        num_frames: Frames, of two fields each.
-        gop_size: Distance of the intra pictures.
-        rate: Frames per second, for the timing information.
-
-    Returns:
-        The access units in decode order.
+    field and replace one column of macroblocks, so a frame depends on all since the last intra picture. Columns and
+    rows are in macroblocks; ``rows`` is even.
     """
     sps = BitWriter().bits(77, 8).bits(0, 8).bits(30, 8).ue(0)  # Main profile, level 3
     sps.ue(0).ue(0).ue(4).ue(2).bits(0, 1)  # 4-bit frame numbers; 8-bit picture order count; 2 references
@@ -188,8 +180,7 @@ def _mark_as_packed(chunk: bytes) -> bytes:
 def replace_edit_list(*edits: tuple[int, int]) -> Callable[[bytes], bytes]:
     """A ``patch`` that gives an MP4 file with one track, and moov after mdat, another edit list.
 
-    Args:
-        edits: (duration in movie ticks, media time in track ticks; -1 for an empty edit) of each segment.
+    An edit is (duration in movie ticks, media time in track ticks, or -1 for an empty one).
     """
     entries = b"".join(struct.pack(">IiI", duration, media_time, 1 << 16) for duration, media_time in edits)
     edts = _box(b"edts", _box(b"elst", struct.pack(">II", 0, len(edits)) + entries))

@@ -106,13 +106,9 @@ def _picture(width: int, height: int, quantizers: Sequence[int], chance: random.
 
 
 def write_theora(path: Path, quantizers: Sequence[Sequence[int]], *, size: tuple[int, int] = (96, 64)) -> None:
-    """Write a clip in Ogg of 25 frames a second.
+    """Write a clip in Ogg of 25 frames a second, of which every twelfth is a key frame; sizes are multiples of 16.
 
-    Args:
-        path: Path of the new file.
-        quantizers: Quantizers of each frame, one or two, the first of which it uses; every twelfth picture is a key
-            frame.
-        size: (width, height), multiples of 16.
+    Each frame states one or two quantizers, and uses the first.
     """
     chance = random.Random(0)
     packets = [(_identification(*size, rate=25), 0), (b"\x81theora" + bytes(8), 0), (_setup(), 0)]

@@ -16,6 +16,8 @@ import numpy as np
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
+from media_surgery import with_data
+
 Packets = list[Any]
 _BAR_CODE_BITS = 10
 
@@ -26,14 +28,7 @@ class ClipSpec:
 
     Attributes:
         special: Why the clip is there, in words.
-        codec: Name of the encoder.
-        container: Name of the muxer.
-        extension: Extension of the file name.
-        options: Options of the encoder.
-        muxer_options: Options of the muxer.
-        pix_fmt: Pixel format that is encoded.
         size: (width, height).
-        num_frames: How many pictures are drawn.
         rate: Nominal frames per second; its inverse is the encoder's time base unless ``time_base`` is given.
         time_base: Unit of ``pts``.
         pts: Presentation time of each picture; by default 0, 1, 2...
@@ -220,6 +215,12 @@ def remux(
     return target
 
 
+def subtitle_packets(text: str, output: Any) -> Packets:
+    """The packets of a subtitle file, in a new stream."""
+    with av.open(io.BytesIO(text.encode())) as source:
+        return copy_stream(source.streams[0], output)
+
+
 def open_output(spec: Any, target: Path | io.IOBase) -> Any:
     """Open the file of a `ClipSpec`, or of a `SoundSpec`, for writing."""
     place = str(target) if isinstance(target, Path) else target
@@ -238,22 +239,16 @@ def write_clip(spec: ClipSpec, path: Path) -> None:
 
 
 # The last clip that was encoded: clips that differ only in their damage are written one after the other.
-_last: list[tuple[ClipSpec, list[tuple[bytes, int, int, int, bool, Fraction]]]] = []
+_last: list[tuple[ClipSpec, Packets]] = []
 
 
 def _encode_once(stream: Any, spec: ClipSpec) -> Packets:
     # The encoder of AV1 also gives the muxer of MP4 what is not in its packets.
     if spec.codec == "libsvtav1" or not _last or _last[0][0] != spec:
         packets = encode(stream, spec)
-        _last[:] = [(spec, [(bytes(p), p.pts, p.dts, p.duration, p.is_keyframe, p.time_base) for p in packets])]
+        _last[:] = [(spec, [with_data(packet, bytes(packet)) for packet in packets])]
         return packets
-    copies = []
-    for data, pts, dts, duration, is_keyframe, time_base in _last[0][1]:
-        packet = av.Packet(data)
-        packet.pts, packet.dts, packet.duration, packet.time_base = pts, dts, duration, time_base
-        packet.is_keyframe = is_keyframe
-        copies.append(packet)
-    return copies
+    return [with_data(packet, bytes(packet)) for packet in _last[0][1]]
 
 
 class Pipe(io.RawIOBase):

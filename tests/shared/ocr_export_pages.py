@@ -122,11 +122,7 @@ def empty_pages() -> dict[str, Any]:
 
 
 class HtmlParts(HTMLParser):
-    """The elements of a page in HTML, as a browser finds them.
-
-    Attributes:
-        found: Tag, attributes, and the text up to the next tag that begins.
-    """
+    """The elements of a page in HTML, as a browser finds them: tag, attributes, and text up to the next that begins."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

@@ -31,17 +31,11 @@ __all__ = ["PAGE_KINDS", "RenderedPage", "TextBox", "as_scanned", "finished", "r
 
 @dataclass(frozen=True)
 class RenderedPage:
-    """A page and its contents.
-
-    Attributes:
-        image: (H, W, 3) uint8, RGB.
-        words: In reading order; words are separated by spaces.
-        lines: In reading order; runs of words without a wide gap.
-    """
+    """A page (H, W, 3) uint8, RGB, and its contents in reading order."""
 
     image: NDArray[np.uint8]
-    words: tuple[TextBox, ...]
-    lines: tuple[TextBox, ...]
+    words: tuple[TextBox, ...]  # separated by spaces
+    lines: tuple[TextBox, ...]  # runs of words without a wide gap
 
     @property
     def text(self) -> str:
@@ -95,7 +89,6 @@ def render_page(
     Args:
         kind: One of `PAGE_KINDS`.
         seed: Chooses the text and the noise.
-        dpi: Pixels per inch.
         size: (width, height) in inches; each kind has its own by default.
         font_size: Size of the running text, in points.
         rotation: Turns the page counter-clockwise, in degrees; the sheet grows so that nothing is lost.
@@ -103,7 +96,6 @@ def render_page(
         blur: Radius of a Gaussian, in pixels.
         jpeg: Quality of a JPEG file that the page goes through; ``None`` for none.
         contrast: 1 is black on white, 0.2 is dark grey on grey.
-        inverted: Whether the text is white on black.
     """
     draw, usual_size, usual_font_size = _KINDS[kind]
     width, height = size or usual_size

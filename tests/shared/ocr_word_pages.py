@@ -23,17 +23,11 @@ TEXT = (
 
 @dataclass(frozen=True)
 class WordPage:
-    """Words of a page in the order of its lines.
-
-    Attributes:
-        texts: N texts.
-        boxes: float64 ``(N, 4)``, relative.
-        lines: int64 ``(N,)``, the line that each word was written in.
-    """
+    """Words of a page in the order of its lines."""
 
     texts: list[str]
-    boxes: np.ndarray
-    lines: np.ndarray
+    boxes: np.ndarray  # float64 (N, 4), relative
+    lines: np.ndarray  # int64 (N,), the line that each word was written in
 
     def quads(self, angle: float = 0.0) -> np.ndarray:
         """float64 ``(N, 4, 2)``, relative: the boxes, turned clockwise about the middle of the page."""

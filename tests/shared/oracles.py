@@ -120,11 +120,6 @@ def times_shown(path: Path, stream_index: int | None, pts: Sequence[int | None])
 
     If their times never fall, those are it. If they do although packet times only increase, the file states when
     pictures are decoded: the times belong to the frames in ascending order. Otherwise none is known.
-
-    Args:
-        path: A media file.
-        stream_index: Index among all streams; ``None`` for FFmpeg's choice.
-        pts: Times of the frames, in the codec's order.
     """
     known = [time for time in pts if time is not None]
     if known == sorted(known):
@@ -138,15 +133,7 @@ def times_shown(path: Path, stream_index: int | None, pts: Sequence[int | None])
 
 
 def linear_decode_frames(path: Path, stream_index: int | None = None) -> tuple[list[int | None], list[Pixels]]:
-    """Times and upright RGB pictures (H, W, 3) of every frame in the codec's order.
-
-    Args:
-        path: A media file.
-        stream_index: Index among all streams; ``None`` for FFmpeg's choice.
-
-    Returns:
-        (pts in the stream's time base, pictures); see `times_shown`.
-    """
+    """Times by `times_shown` and upright RGB pictures (H, W, 3) of every frame in the codec's order."""
     decoded = list(upright_frames(path, stream_index))
     return times_shown(path, stream_index, [pts for pts, _ in decoded]), [picture for _, picture in decoded]
 
@@ -228,15 +215,9 @@ def ffmpeg_rgb(
     is_upright: bool = True,
     is_deep: bool = False,
 ) -> NDArray[Any]:
-    """The frames (N, H, W, 3) that the ``ffmpeg`` program writes as RGB, in decoding order.
+    """The frames (N, H, W, 3), all of one size, that the ``ffmpeg`` program writes as RGB, in decoding order.
 
-    Args:
-        program: Path of the program.
-        path: A media file with frames of one size.
-        num_frames: Stop after this many.
-        stream: For ``-map``.
-        is_upright: Let the program apply the display matrix.
-        is_deep: 16 bits a component (uint16) instead of 8.
+    If they are to be ``is_upright``, it applies the display matrix; ``is_deep`` is 16 bits a component instead of 8.
     """
     command = [program, "-v", "error", "-nostdin", "-threads", "1"]
     command += ["-i", str(path)] if is_upright else ["-noautorotate", "-i", str(path)]
@@ -249,13 +230,7 @@ def ffmpeg_rgb(
 
 
 def ffmpeg_rgb_of_several(program: str, streams: Sequence[tuple[Path, int]], folder: Path) -> list[Pixels]:
-    """As `ffmpeg_rgb`, for several at once: to start the program takes longer than to decode a small clip.
-
-    Args:
-        program: Path of the program.
-        streams: Files with frames of one size, and in each the index of a stream.
-        folder: An existing directory for the output of the program.
-    """
+    """As `ffmpeg_rgb`, for several files and stream indices: to start it takes longer than to decode a small clip."""
     command = [program, "-v", "error", "-nostdin", "-y"]
     targets = [folder / f"{number}.ppm" for number in range(len(streams))]
     for path, _ in streams:

@@ -24,7 +24,7 @@ __all__ = [
     "assembled",
     "document",
     "encrypted",
-    "form",
+    "endless",
     "pdftoppm",
     "pdftotext",
     "poppler_text",
@@ -126,18 +126,19 @@ def annotated(
     ])  # fmt: skip
 
 
-def form(value: str) -> bytes:
-    """A page with a field of a form that was filled in."""
-    look = stream(f"BT /F 40 Tf 10 15 Td ({value}) Tj ET".encode(), b"/Type/XObject/Subtype/Form/BBox[0 0 400 60]"
-                  b"/Resources<</Font<</F 4 0 R>>>>")  # fmt: skip
+def endless() -> bytes:
+    """A page that PDFium draws for years, a pattern repeated every hundred-thousandth of a point, and an empty page."""
+    pattern = stream(
+        b"0 0 1 1 re f",
+        b"/Type/Pattern/PatternType 1/PaintType 1/TilingType 1/BBox[0 0 1 1]/XStep 0.00001/YStep 0.00001/Resources<<>>",
+    )
     return assembled([
-        b"<</Type/Catalog/Pages 2 0 R/AcroForm<</Fields[5 0 R]/DR<</Font<</F 4 0 R>>>>/DA(/F 40 Tf)>>>>",
-        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
-        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Annots[5 0 R]>>",
-        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
-        b"<</Type/Annot/Subtype/Widget/FT/Tx/T(name)/V(%b)/Rect[100 600 500 660]/P 3 0 R/F 4"
-        b"/DA(/F 40 Tf)/AP<</N 6 0 R>>>>" % value.encode(),
-        look,
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R 6 0 R]/Count 2>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R/Resources<</Pattern<</P 5 0 R>>>>>>",
+        stream(b"/Pattern cs /P scn 0 0 612 792 re f"),
+        pattern,
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 61 79]>>",
     ])  # fmt: skip
 
 
@@ -179,24 +180,14 @@ def _rc4(key: bytes, data: bytes) -> bytes:
 def pdftoppm(path: Path, dpi: int, number: int = 0, *options: str) -> NDArray[np.uint8]:
     """A page as poppler renders it, (H, W, 3) uint8."""
     prefix = path.with_name(f"{path.stem}-{number}-{dpi}")
-    page = str(number + 1)
-    command = [
-        find_program("pdftoppm"),
-        "-r",
-        str(dpi),
-        "-cropbox",
-        "-f",
-        page,
-        "-l",
-        page,
-        "-singlefile",
-        *options,
-        path,
-        prefix,
-    ]
+    command = [find_program("pdftoppm"), "-r", str(dpi), *_only_page(number), "-singlefile", *options, path, prefix]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
     with Image.open(f"{prefix}.ppm") as image:
         return np.array(image)
+
+
+def _only_page(number: int) -> list[str]:
+    return ["-cropbox", "-f", str(number + 1), "-l", str(number + 1)]
 
 
 class PdftotextWord(NamedTuple):
@@ -217,8 +208,7 @@ def poppler_text(data: bytes, *options: str) -> str:
 
 def pdftotext(path: Path, number: int = 0) -> list[PdftotextWord]:
     """The words of a page as poppler finds them."""
-    page = str(number + 1)
-    text = poppler_text(path.read_bytes(), "-bbox", "-cropbox", "-f", page, "-l", page)
+    text = poppler_text(path.read_bytes(), "-bbox", *_only_page(number))
     found = re.search(r'<page width="([\d.]+)" height="([\d.]+)"', text)
     assert found
     width, height = map(float, found.groups())

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
+from processes import wait_until
+
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
 
@@ -60,12 +62,7 @@ def open_files(place: Path) -> list[str]:
 
 
 def in_child(folder: Path, work: Callable[[], T]) -> T:
-    """Return the result of a function in a forked process; its exceptions become an ``AssertionError``.
-
-    Args:
-        folder: For the result.
-        work: Killed if it takes a minute.
-    """
+    """The result of a function in a forked process, which has a minute; exceptions become an ``AssertionError``."""
     process = _fork(folder / "result", work)
     status = os.waitpid(process, 0)[1]
     assert status == 0, f"the process ended with {status}"
@@ -75,20 +72,13 @@ def in_child(folder: Path, work: Callable[[], T]) -> T:
 def interrupted(folder: Path, work: Callable[[Callable[[], object]], object], seconds: float) -> int:
     """Have a function in a forked process be interrupted as by Ctrl-C, and see that it ends by that.
 
-    Args:
-        folder: For the result.
-        work: Calls its argument as soon as it may be interrupted.
-        seconds: How long to wait then.
-
-    Returns:
-        The number of its process and process group.
+    It calls its argument as soon as it may be interrupted, ``seconds`` later. Returns the number of its process, and
+    process group.
     """
     begun = folder / "begun"
     begun.unlink(missing_ok=True)
     process = _fork(folder / "result", lambda: work(begun.touch))
-    end = time.monotonic() + _TIMEOUT_SECONDS
-    while not begun.exists() and time.monotonic() < end:
-        time.sleep(0.005)
+    wait_until(begun.exists, _TIMEOUT_SECONDS)
     time.sleep(seconds)
     # Python loses the exception if it comes while an object is finalised: then one presses the keys once more.
     for _ in range(5):
@@ -116,8 +106,7 @@ def _ends(process: int, seconds: float) -> bool:
 def interrupted_at_line(number: int, where: ModuleType | Sequence[ModuleType], work: Callable[[], object]) -> bool:
     """Interrupt a function when it comes to a line of some modules, or packages, for the ``number``-th time.
 
-    Returns:
-        Whether it came there. Then it must have ended by that, wherever the line is called from.
+    Returns whether it came there. Then it must have ended by that, wherever the line is called from.
     """
     modules = [where] if isinstance(where, ModuleType) else where
     sources = tuple(os.path.dirname(str(m.__file__)) if hasattr(m, "__path__") else str(m.__file__) for m in modules)

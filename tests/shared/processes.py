@@ -42,9 +42,10 @@ def wait_until_gone(pid: int) -> None:
 
 def wait_for_pid(file: Path, program: subprocess.Popen[bytes] | None = None) -> int:
     """The number that a process writes into a file, as long as the program that has it written runs."""
-    end = time.monotonic() + WAIT_SECONDS
-    while not (file.exists() and file.read_text()):
-        assert time.monotonic() < end, "the process did not begin"
+
+    def is_written() -> bool:
         assert program is None or program.poll() is None, "the program ended"
-        time.sleep(0.01)
+        return file.exists() and bool(file.read_text())
+
+    wait_until(is_written, WAIT_SECONDS, "the process did not begin")
     return int(file.read_text())

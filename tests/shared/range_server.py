@@ -20,6 +20,7 @@ class RangeServer:
     Attributes:
         fault: ``None``, a status to answer with, or one of "ignore ranges", "no length", "truncate", "stall",
             "trickle", "wrong range", "no range", "other tag", "encoded", "hang up", "hang up once", "endless redirect".
+        paths: That were asked for.
         requests: The (start, stop) that were asked for; ``None`` for a request of a whole file.
         num_bytes: Sent in bodies.
         num_connections: That were accepted.
@@ -28,6 +29,7 @@ class RangeServer:
     folder: Path
     url: str = ""
     fault: str | int | None = None
+    paths: list[str] = field(default_factory=list)
     requests: list[tuple[int, int] | None] = field(default_factory=list)
     num_bytes: int = 0
     num_connections: int = 0
@@ -77,6 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         state, fault = self.server_state, self.server_state.fault
+        state.paths.append(self.path)
         if fault == "stall":
             state.stopped.wait()
         if fault in ("hang up", "hang up once"):

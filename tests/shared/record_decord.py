@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from decord_calls import CALLS, CLIP, FOLDER, LATE, UNEVEN, outcome
+from ocr_records import write_record
 
 UNEVEN_MILLISECONDS = [
     0,
@@ -46,15 +47,11 @@ def main(what: str = "calls") -> None:
     of_sound = decord.__version__ >= "3"
     path = FOLDER / "decord.json"
     recorded = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    done = {name: outcome(decord, call) for name, call in CALLS.items() if is_of_sound(name) is of_sound}
+    kinds = ("sound:", "both:")
+    done = {name: outcome(decord, call) for name, call in CALLS.items() if name.startswith(kinds) is of_sound}
     recorded |= done | {f"decord for {'sound' if of_sound else 'frames'}": decord.__version__}
-    rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(recorded[name])}" for name in sorted(recorded))
-    path.write_text(f"{{\n{rows}\n}}\n", encoding="utf-8")
+    write_record("decord", dict(sorted(recorded.items())), FOLDER)
     print(f"wrote {path}, {len(done)} calls of decord {decord.__version__}")
-
-
-def is_of_sound(name: str) -> bool:
-    return name.startswith(("sound:", "both:"))
 
 
 def paint(number: int, width: int, height: int) -> Any:

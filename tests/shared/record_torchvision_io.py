@@ -8,11 +8,11 @@ wrote the videos.
 
 from __future__ import annotations
 
-import json
 import sys
 
 import numpy as np
 
+from ocr_records import write_record
 from torchvision_io_calls import CALLS, FOLDER, outcome
 
 
@@ -24,10 +24,8 @@ def main(what: str = "calls") -> None:
 
     lines = {name: outcome(torchvision.io, call) for name, call in CALLS.items()}
     lines["torchvision"] = torchvision.__version__.partition("+")[0]
-    rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in sorted(lines.items()))
-    path = FOLDER / "torchvision_io.json"
-    path.write_text(f"{{\n{rows}\n}}\n", encoding="utf-8")
-    print(f"wrote {path}, {len(lines)} calls")
+    write_record("torchvision_io", dict(sorted(lines.items())), FOLDER)
+    print(f"wrote {len(lines)} calls")
 
 
 def write_images() -> None:

@@ -6,7 +6,6 @@ then ``python tests/shared/record_transformers.py``.
 
 from __future__ import annotations
 
-import json
 from importlib.metadata import version
 from types import SimpleNamespace
 
@@ -14,6 +13,7 @@ from transformers.audio_utils import load_audio
 from transformers.video_utils import load_video
 
 from decord_calls import FOLDER
+from ocr_records import write_record
 from transformers_calls import CALLS, outcome
 
 
@@ -21,8 +21,7 @@ def main() -> None:
     module = SimpleNamespace(load_video=load_video, load_audio=load_audio)
     found = {name: outcome(call, module) for name, call in CALLS.items()}
     found["versions"] = {name: version(name) for name in ("transformers", "av", "decord", "opencv-python-headless")}
-    lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in found.items()]
-    (FOLDER / "transformers.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    write_record("transformers", found, FOLDER)
 
 
 if __name__ == "__main__":

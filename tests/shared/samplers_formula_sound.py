@@ -34,8 +34,8 @@ class FormulaSound:
 
     Args:
         header_end: End of the stream by its header; by default the true one, ``None`` if the header does not state it.
-        source_rate: The rate in the metadata; by default the rate of the samples, as without resampling.
-        gaps: Numbers of missing samples; the samples around them come in one piece.
+        source_rate: In the metadata; by default the rate of the samples, as without resampling.
+        gaps: Numbers of missing samples; those around them come in one piece.
     """
 
     def __init__(

@@ -47,12 +47,7 @@ _num_left_out_key = pytest.StashKey[dict[str, int]]()
 
 
 def choose_cells(cells: Mapping[str, _Cell], *, every_clip: bool = False) -> set[str]:
-    """Return the names of the cells of a grid that are run by default.
-
-    Args:
-        cells: The clips of each cell and the way to use them, by the name of its test.
-        every_clip: Whether each clip must occur.
-    """
+    """Return the names of the cells of a grid that are run by default, with each clip if it must be ``every_clip``."""
     in_fixed_random_order = sorted(cells, key=lambda name: (zlib.crc32(name.encode()), name))
     chosen: set[str] = set()
     seen_cells: set[object] = set()
@@ -85,11 +80,7 @@ def choose_cells(cells: Mapping[str, _Cell], *, every_clip: bool = False) -> set
 
 
 def choose_values(cells: Mapping[str, Iterable[object]]) -> set[str]:
-    """Return the names of cells in which each value occurs.
-
-    Args:
-        cells: The values of each cell, by the name of its test.
-    """
+    """Return the names of cells in which each value occurs."""
     chosen: set[str] = set()
     seen: set[object] = set()
     left = {name: set(cells[name]) for name in sorted(cells, key=lambda name: (zlib.crc32(name.encode()), name))}

@@ -25,21 +25,13 @@ Picture = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Shot:
-    """A part of a film with one picture, over which the camera may pan.
-
-    Attributes:
-        num_frames: How long it is.
-        seed: Which picture.
-        pan: Pixels to the right for each frame.
-        brightness: Of its first and its last frame, 1.0 for full.
-        bars: Height of black bars above and below, in pixels.
-    """
+    """A part of a film with one picture, over which the camera may pan."""
 
     num_frames: int
-    seed: int
-    pan: int = 0
-    brightness: tuple[float, float] = (1.0, 1.0)
-    bars: int = 0
+    seed: int  # which picture
+    pan: int = 0  # pixels to the right for each frame
+    brightness: tuple[float, float] = (1.0, 1.0)  # of its first and its last frame
+    bars: int = 0  # height of black bars above and below, in pixels
 
 
 def draw(shots: Iterable[Shot]) -> Iterator[Picture]:

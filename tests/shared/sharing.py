@@ -17,11 +17,7 @@ STORE_VARIABLE = "MEDIATENSOR_TEST_CLIPS"
 def take_or_write(path: Path, write: Callable[[Path], object]) -> Path:
     """The file at ``path``, which belongs to the caller: a copy of the stored one of its name, if it is not there yet.
 
-    Safe for several processes with one folder: a file appears when it is complete.
-
-    Args:
-        path: In an existing directory; its name identifies the contents of the file.
-        write: Writes the file if it does not exist.
+    Safe for several processes with one folder: a file appears when it is complete. Its name identifies its contents.
     """
     store = os.environ.get(STORE_VARIABLE)
     if path.exists():

@@ -105,13 +105,7 @@ def largest_difference(one: NDArray[np.floating], other: NDArray[np.floating]) -
 
 
 def delay_of(late: NDArray[np.floating], reference: NDArray[np.floating], furthest: int) -> int:
-    """By how many samples ``late`` has to be moved to the left to lie on ``reference``: where they correlate most.
-
-    Args:
-        late: A one-dimensional recording.
-        reference: The original of the recording.
-        furthest: The largest shift to either side.
-    """
+    """By how many samples ``late`` has to be moved to the left to lie on ``reference``: where they correlate most."""
     size = 1 << int(len(late) + len(reference)).bit_length()
     spectrum = np.fft.rfft(late, size) * np.conj(np.fft.rfft(reference, size))
     correlation = np.fft.irfft(spectrum, size)
@@ -120,11 +114,7 @@ def delay_of(late: NDArray[np.floating], reference: NDArray[np.floating], furthe
 
 
 def sine_fit(signal: NDArray[np.floating], frequency: float, rate: int) -> tuple[float, float, float]:
-    """The sine of a known frequency that lies nearest to a signal, by least squares.
-
-    Returns:
-        (amplitude, phase in radians, signal-to-noise ratio of the fit in decibels).
-    """
+    """The nearest sine of a frequency, by least squares: (amplitude, phase in radians, SNR of the fit in decibels)."""
     angle = 2 * np.pi * frequency * np.arange(len(signal)) / rate
     basis = np.stack([np.sin(angle), np.cos(angle)], axis=1)
     (of_sine, of_cosine), *_ = np.linalg.lstsq(basis, np.asarray(signal, np.float64), rcond=None)

@@ -27,13 +27,7 @@ def module_name(path: Path) -> str:
 
 
 def imported_modules(tree: ast.AST, package: str, known: Iterable[str]) -> set[str]:
-    """Return the modules of the library that a file imports, including imports inside functions and for type checkers.
-
-    Args:
-        tree: The parsed file.
-        package: The package that its relative imports start from.
-        known: Names of all modules.
-    """
+    """Return the known modules that a file of a package imports, also inside functions and for type checkers."""
     known, found = set(known), set()
     for node in _walk_statements(tree):
         if isinstance(node, ast.Import):
@@ -137,32 +131,11 @@ def folder_graph() -> Graph:
 
 
 def circles(graph: Graph) -> list[list[str]]:
-    """The groups in which everything imports everything else, by however many steps: Tarjan's components."""
-    number: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    stack: list[str] = []
-    found = []
+    """The groups in which everything imports everything else, by however many steps."""
+    import networkx  # which torch needs
 
-    def visit(node: str) -> None:
-        number[node] = lowest[node] = len(number)
-        stack.append(node)
-        for other in graph[node]:
-            if other not in number:
-                visit(other)
-                lowest[node] = min(lowest[node], lowest[other])
-            elif other in stack:
-                lowest[node] = min(lowest[node], number[other])
-        if lowest[node] == number[node]:
-            group = [stack.pop()]
-            while group[-1] != node:
-                group.append(stack.pop())
-            if len(group) > 1:
-                found.append(sorted(group))
-
-    for node in graph:
-        if node not in number:
-            visit(node)
-    return sorted(found)
+    components = networkx.strongly_connected_components(networkx.DiGraph(graph))
+    return sorted(sorted(group) for group in components if len(group) > 1)
 
 
 #: The wings of the library with their packages, the highest first. Imports go down; data and text do not import each

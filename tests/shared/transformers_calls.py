@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import base64
-import io
-import wave
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+import wav_files
 from decord_calls import CLIP, LATE, UNEVEN
 
 SAMPLE_RATE = 8000
@@ -29,13 +28,7 @@ def tone() -> bytes:
     """A WAV file of a fifth of a second, in which the channels differ."""
     seconds = np.arange(SAMPLE_RATE // 5) / SAMPLE_RATE
     channels = [0.5 * np.sin(2 * np.pi * 440 * seconds), 0.25 * np.sin(2 * np.pi * 660 * seconds)]
-    target = io.BytesIO()
-    with wave.open(target, "wb") as file:
-        file.setnchannels(2)
-        file.setsampwidth(2)
-        file.setframerate(SAMPLE_RATE)
-        file.writeframes(np.round(np.stack(channels, 1) * 32767).astype("<i2").tobytes())
-    return target.getvalue()
+    return wav_files.wav("pcm_s16le", np.round(np.stack(channels, 1) * 32767) / 32768, SAMPLE_RATE)
 
 
 def outcome(call: Callable[[Any], Any], module: Any) -> Any:

@@ -54,13 +54,7 @@ def w64(*chunks: tuple[bytes, bytes]) -> bytes:
 
 
 def wav(codec: str, samples: NDArray[np.float64], rate: int = 8000) -> bytes:
-    """A plain file.
-
-    Args:
-        codec: A key of `CODECS`.
-        samples: (samples, channels) in [-1, 1).
-        rate: Samples per second.
-    """
+    """A plain file of (samples, channels) in [-1, 1)."""
     tag, bits = CODECS[codec]
     return riff(fmt(tag, bits, samples.shape[1], rate), chunk(b"data", pack(codec, samples)))
 

@@ -135,7 +135,7 @@ def test_every_bitmap_format_gives_three_channels(options: dict[str, Any]) -> No
 
 def test_filled_in_form_fields_are_drawn(tmp_path: Path) -> None:
     path = tmp_path / "form.pdf"
-    path.write_bytes(pdf_files.form("FILLED IN"))
+    path.write_bytes(pdf_files.annotated(b"", [pdf_files.Annotation("FILLED IN", 100, 600, "Widget")]))
     ours, theirs = read_pdf(path)[0], pdf_files.pdftoppm(path, 144)
     assert (theirs < 128).sum() > 1000
     assert np.abs(ours.astype(int) - theirs).mean() < 0.5

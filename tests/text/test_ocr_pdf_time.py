@@ -37,22 +37,6 @@ GOOD = pdf_files.document(
 )
 
 
-def tiling() -> bytes:
-    """A page filled with a pattern that is repeated every hundred-thousandth of a point."""
-    pattern = pdf_files.stream(
-        b"0 0 1 1 re f",
-        b"/Type/Pattern/PatternType 1/PaintType 1/TilingType 1/BBox[0 0 1 1]/XStep 0.00001/YStep 0.00001/Resources<<>>",
-    )
-    return pdf_files.assembled([
-        b"<</Type/Catalog/Pages 2 0 R>>",
-        b"<</Type/Pages/Kids[3 0 R 6 0 R]/Count 2>>",
-        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R/Resources<</Pattern<</P 5 0 R>>>>>>",
-        pdf_files.stream(b"/Pattern cs /P scn 0 0 612 792 re f"),
-        pattern,
-        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 61 79]>>",
-    ])  # fmt: skip
-
-
 def marked() -> bytes:
     """A page whose content begins a million marked parts within each other."""
     return pdf_files.document([b"/A BMC " * 1_000_000, b"0 g 0 0 612 792 re f"])
@@ -65,7 +49,7 @@ def no_process_is_left() -> Any:
         _pdf._process.close()
 
 
-HOSTILE: dict[str, Callable[[], bytes]] = {"tiling": tiling, "marked": marked}
+HOSTILE: dict[str, Callable[[], bytes]] = {"tiling": pdf_files.endless, "marked": marked}
 
 
 @pytest.mark.slow
@@ -186,7 +170,7 @@ def test_unpicklable_arguments_are_refused() -> None:
 
 def test_datasets_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mediatensor.ocr.io._documents.pdf.DEFAULT_TIMEOUT_SECONDS", 0.5)
-    (tmp_path / "tiling.pdf").write_bytes(tiling())
+    (tmp_path / "tiling.pdf").write_bytes(pdf_files.endless())
     for options, limit in ({}, r"0\.5"), ({"timeout_seconds": 0.25}, r"0\.25"):
         rows = DocumentPages([tmp_path / "tiling.pdf"], pdf_options=options)
         with pytest.raises(PageError, match=f"timeout_seconds = {limit}"):
@@ -200,7 +184,7 @@ def test_datasets_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_command_has_a_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "tiling.pdf").write_bytes(tiling())
+    (tmp_path / "tiling.pdf").write_bytes(pdf_files.endless())
 
     assert (
         main(["ocr", str(tmp_path / "tiling.pdf"), "-o", str(tmp_path), "--pages", "1", "--page-timeout", "0.5"]) == 2
@@ -259,7 +243,7 @@ def test_loader_workers_read_pages(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("forked_processes")
 def test_isolated_worker_reads_pages(tmp_path: Path) -> None:
     (tmp_path / "good.pdf").write_bytes(GOOD)
-    (tmp_path / "tiling.pdf").write_bytes(tiling())
+    (tmp_path / "tiling.pdf").write_bytes(pdf_files.endless())
     with IsolatedWorker(timeout_seconds=60) as worker:
         for _ in range(2):
             assert worker.run(size_of_page, tmp_path / "good.pdf", 60.0) == read_pdf(GOOD)[0].shape
@@ -272,7 +256,7 @@ def test_interrupt_ends_the_pdf_process(tmp_path: Path) -> None:
     noted = tmp_path / "process"
 
     def work(may_be_interrupted: Callable[[], object]) -> None:
-        pages = read_pdf(tiling(), timeout_seconds=60)
+        pages = read_pdf(pdf_files.endless(), timeout_seconds=60)
         noted.write_text(str(_pdf._running()._process.pid))
         may_be_interrupted()
         pages[0]
