@@ -40,7 +40,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         measured = measure_suite(name, suite, options.clips, options.libraries, effort, say, interpreter=interpreter)
         say(f"{name}: took {time.perf_counter() - begin:.0f} s")
         report = _report(stamp, name, suite, measured, wants_chart=bool(options.output))
-        print(to_markdown(report))
         draw = partial(draw_chart, suite.title, report.rows) if report.rows else None
         write_report(options.output, name, to_json(report), to_markdown(report), draw)
         if not measured.is_complete:

@@ -125,7 +125,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             *loads,
         ]
     text = to_markdown(stamp, loads)
-    print(text)
     document = {"machine": stamp, "loads": [asdict(load) for load in loads]}
     write_report(options.output, "serve", document, text, partial(draw, loads))
     if any(load.num_lost for load in loads):

@@ -99,7 +99,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             say(f"{part.name}: took {part.seconds:.0f} s")
             parts.append(part)
     text = to_markdown(stamp, parts)
-    print(text)
     document = {"machine": stamp, "parts": [_as_json(part) for part in parts]}
     name = "soak_mixed" if options.work == "mixed" else "soak"
     write_report(options.output, name, document, text, partial(draw, parts))

@@ -68,7 +68,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"H.264; every {_EVERY_BROKEN}th is cut short"
     )
     text = _markdown(stamp, found)
-    print(text)
     write_report(options.output, "cluster", {"machine": stamp, "runs": found}, text)
     wrong = [row for row in found if row["lost"] or row["twice"] or row["wrong"]]
     if wrong:

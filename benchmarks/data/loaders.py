@@ -63,7 +63,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "notes": notes,
     }
     text = to_markdown(stamp, rows, notes)
-    print(text)
     write_report(options.output, "loaders", document, text, partial(draw, rows) if rows else None)
 
 

@@ -73,7 +73,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     }
     title = "Near copies"
     text = f"{title}\n\n{fact_list(document['machine'], notes)}\n\n{to_markdown(films, pairs, rows, missed)}\n"
-    print(text)
     write_report(options.output, "near_copies", document, text)
 
 

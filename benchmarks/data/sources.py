@@ -83,7 +83,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"{num_videos} of {num_frames} frames, {_WIDTH}x{_HEIGHT}, H.264, a key frame every {_GROUP} frames"
     )
     text = _markdown(stamp, rows, notes)
-    print(text)
     document = {"machine": stamp, "rows": rows, "notes": notes}
     write_report(options.output, "sources", document, text, partial(_draw, rows))
 

@@ -274,7 +274,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows += measure_format(kind, paths, effort)
         say(f"{kind.name}: took {time.perf_counter() - begin:.0f} s")
     text = f"{fact_list(stamp)}\n\n{ratio_table(ratios(rows))}\n\n{table(rows)}\n\n{NOTE}\n"
-    print(text)
     document = {"machine": stamp, "rows": list(map(asdict, rows)), "ratios": list(map(asdict, ratios(rows)))}
     write_report(options.output, "audio", document, text, partial(draw_chart, "Sound to tensors", cast(Any, rows)))
 

@@ -229,7 +229,6 @@ def main() -> None:
         for case in cases(is_quick=arguments.quick):
             results += measure(case, 1 if arguments.quick else arguments.repeats, Path(folder))
             say(f"{case.name}: done")
-    print(table(results))
     document = {"machine": stamp, "rows": [asdict(result) for result in results]}
     rows = []
     for result in results:

@@ -212,7 +212,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     repeats = options.repeats or (1 if options.quick else 15)
     rows = [row for case in cases(options.quick) for row in measure(case, repeats)]
     text = f"{fact_list(stamp)}\n\n{table(rows)}\n"
-    print(text)
     document = {"machine": stamp, "rows": [asdict(row) for row in rows]}
     write_report(options.output, "images", document, text, partial(draw_chart, "Decoding images", rows))
 

@@ -183,7 +183,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             films = [(clip.name, paths[clip.name], starts_of(clip)) for clip in clips]
         results = [result for name, path, starts in films for result in measure(name, path, starts, repeats)]
     title = "Finding the scenes of films"
-    print(f"{title}:\n\n{table(results)}")
     rows = [timing_row("scenes", r.clip, "wall time", r.way, r.wall, r.cpu) for r in results]
     document = {"machine": stamp, "results": [asdict(result) for result in results]}
     text = f"{title}\n\n{fact_list(stamp)}\n\n{table(results)}\n"

@@ -6,8 +6,6 @@ as in Whisper. The real-time factor is the seconds of audio per second of wall c
 
 from __future__ import annotations
 
-import importlib
-import importlib.metadata
 import statistics
 import tempfile
 import time
@@ -31,6 +29,7 @@ from ..shared.options import add_output, make_parser
 from ..shared.reports import fact_list, markdown_table, write_report
 from ..shared.results import timing_row
 from .chart import draw_chart
+from .sound_ways import imported
 
 RATE = 16_000
 CHUNK_SECONDS = 30
@@ -189,14 +188,6 @@ def ways(clip: Clip) -> dict[str, tuple[Decode, ToMels]]:
     return found
 
 
-def imported(name: str) -> Any:
-    """A module, or ``None``: not there, or its FFmpeg is not."""
-    try:
-        return importlib.import_module(name)
-    except (ImportError, RuntimeError, OSError):
-        return None
-
-
 def plain_decode(clip: Clip, path: Path, num_seconds: int) -> Tensor:
     """Decode a file to 16 kHz mono: all packets in order, without padding, in one call of the resampler."""
     to_floats = av.AudioResampler("fltp", clip.layout, clip.rate)
@@ -298,7 +289,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for result in measure(clip, write_clip(clip, Path(folder), num_seconds), num_seconds, repeats)
         ]
     title = f"{num_seconds} s of sound to log-mel spectrograms ({NUM_MELS} bands, pieces of {CHUNK_SECONDS} s)"
-    print(f"{title}:\n\n{table(results)}")
     rows = [timing_row("speech", r.clip, "decode", r.way, r.decode_wall, r.decode_cpu) for r in results]
     rows += [timing_row("speech", r.clip, "decode and log-mel", r.way, r.wall, r.cpu) for r in results]
     rows.sort(key=lambda row: [r.clip for r in results].index(row.clip) * 2 + (row.scenario != "decode"))

@@ -399,7 +399,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             markdown_table(["file", "CPU seconds an hour of audio", "seconds of audio a CPU second"], speed_lines),
         ]
     )
-    print(text)
     document = {"machine": stamp, "scores": [asdict(one) for one in scores], "options": option_rows, "speed": speed}
     write_report(options.output, "speech_segments", document, f"{text}\n", partial(draw_scores, scores))
 

@@ -38,15 +38,16 @@ def write_report(
     text: str,
     draw: Callable[[Path], object] | None = None,
 ) -> None:
-    """Write ``NAME.json``, ``NAME.md`` and, if matplotlib is installed, ``NAME.png``.
+    """Print a report, and write ``NAME.json``, ``NAME.md`` and, if matplotlib is installed, ``NAME.png``.
 
     Args:
         folder: Made if missing; ``None`` writes nothing.
         name: Of the files, without extension.
         document: The numbers.
-        text: The report in Markdown.
+        text: The report in Markdown, which is printed.
         draw: Draws a chart into the file whose path it is given.
     """
+    print(text)
     if folder is None:
         return
     folder.mkdir(parents=True, exist_ok=True)

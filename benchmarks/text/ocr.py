@@ -216,7 +216,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     notes += [f"{reader}: the text differs between rounds" for reader, run in runs.items() if not run.is_stable]
     tables = [accuracy_table(accuracies), _speed_table(speeds, runs)]
     text = f"{fact_list(stamp, notes)}\n\nIn percent; sums over all pages of a set.\n\n{tables[0]}\n\n{tables[1]}\n"
-    print(text)
     document = {"machine": stamp, "accuracy": [asdict(row) for row in accuracies], "notes": notes}
     document |= {"speed": [asdict(row) for row in speeds], "runs": {k: _times(run) for k, run in runs.items()}}
     draw = partial(draw_panels, "Reading pages", _panels(accuracies, speeds)) if speeds else None
@@ -279,7 +278,6 @@ def _report(
     name: str, stamp: Mapping[str, str], notes: Sequence[str], text: str, document: dict[str, Any], output: Path | None
 ) -> None:
     text = f"{fact_list(stamp, notes)}\n\n{text}"
-    print(text)
     write_report(output, name, {"machine": stamp, "notes": notes, **document}, text)
 
 

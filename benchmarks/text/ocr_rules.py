@@ -34,7 +34,7 @@ from torch import Tensor
 from mediatensor.ocr import models, ocr_predictor
 
 from ..shared.machine import machine_stamp
-from ..shared.options import add_output, make_parser
+from ..shared.options import make_parser
 from ..shared.reports import say, write_report
 from .ocr_drawn import Look, draw_lines, find_face
 from .ocr_numbers import draw_invoices
@@ -165,7 +165,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         pages = list(_pages(options, Path(folder)))
     document = _sweep(_Reader(), pages, options)
     text = _to_markdown(document)
-    print(text)
     write_report(options.output, options.name, document, text)
 
 
@@ -350,14 +349,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--pages", nargs="+", type=Path, metavar="FOLDER", help="pages as for benchmarks.text.ocr")
     parser.add_argument("--known", type=Path, metavar="FILE", help="list of images on which rules were developed")
     parser.add_argument("--limit", type=int, default=10, metavar="N", help="pages of each set (default: 10)")
-    add_rules(parser)
-    parser.add_argument("--conditions", action="store_true", help="also leave out each condition inside a function")
-    parser.add_argument(
-        "--changes", choices=("large", "small"), help="small: the factors of 0.7 and 1.4 (default: both)"
-    )
-    parser.add_argument("--enough", type=int, metavar="N", help="read no more pages once these many counts are lost")
-    parser.add_argument("--name", default="ocr_rules", help="name of the reports")
-    add_output(parser)
+    add_rules(parser, "pages", "ocr_rules")
     return parser.parse_args(arguments)
 
 

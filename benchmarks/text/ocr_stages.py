@@ -168,7 +168,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "load": f"{os.getloadavg()[0]:.1f}",
     }
     text = f"{fact_list(stamp)}\n\n{_table(result)}\n"
-    print(text)
     clean = [{key: None if value != value else value for key, value in row.items()} for row in result]
     write_report(options.output, "ocr_stages", {"machine": stamp, "stages": clean}, text)
 

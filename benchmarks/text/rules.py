@@ -23,6 +23,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
+from ..shared.options import add_output
 from ..shared.reports import fact_list, say
 
 __all__ = [
@@ -258,9 +259,16 @@ def count_decisions(
     return counts
 
 
-def add_rules(parser: argparse.ArgumentParser) -> None:
-    """Add the option ``--rules`` to a parser."""
+def add_rules(parser: argparse.ArgumentParser, unit: str, name: str) -> None:
+    """Add the options of measuring rules on pages or clips, which is the ``unit``, and of reports with a name."""
     parser.add_argument("--rules", nargs="+", metavar="NAME", help="only rules with these names, such as LEAST_GAP")
+    parser.add_argument("--conditions", action="store_true", help="also leave out each condition inside a function")
+    parser.add_argument(
+        "--changes", choices=("large", "small"), help="small: the factors of 0.7 and 1.4 (default: both)"
+    )
+    parser.add_argument("--enough", type=int, metavar="N", help=f"read no more {unit} once these many counts are lost")
+    parser.add_argument("--name", default=name, help="name of the reports")
+    add_output(parser)
 
 
 def is_chosen(rule: str, names: Sequence[str] | None) -> bool:

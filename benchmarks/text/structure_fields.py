@@ -109,7 +109,6 @@ def _run(options: argparse.Namespace) -> int:
         draw_panels("Fields: F1 of links, share of values", [[Panel("", "", bars)]], path)
 
     write_report(options.output, "structure_fields", document, text, draw)
-    print(text)
     return 0
 
 

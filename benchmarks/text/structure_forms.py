@@ -59,7 +59,6 @@ def _run(options: argparse.Namespace) -> int:
     document = {"schema": 1, "machine": machine_stamp(), "rows": rows}
     text = _markdown(document)
     write_report(options.output, "structure_forms", document, text)
-    print(text)
     return 0
 
 

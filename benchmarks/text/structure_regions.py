@@ -364,4 +364,3 @@ def _report(rows: Sequence[Mapping[str, Any]], name: str, title: str, output: Pa
         draw_panels(title, [[Panel("", "", [Bar(row["set"], row["score"]) for row in rows][::-1])]], path)
 
     write_report(output, name, {"schema": 1, "machine": stamp, "rows": list(rows)}, text, draw)
-    print(text)

@@ -222,7 +222,6 @@ def _report(
         draw_panels("Tables, by cell adjacency", [[Panel("F1", "", bars)]], path)
 
     write_report(options.output, "structure_tables", document, text, draw)
-    print(text)
 
 
 def _markdown(document: Mapping[str, Any]) -> str:

@@ -59,7 +59,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stamp |= answer["versions"]
     stamp |= {"threads": str(options.threads), "clips": _clips_note(clips, options)}
     text = _to_markdown(clips, readers, stamp, notes)
-    print(text)
     if options.mistakes:
         _say_mistakes(clips, readers)
     document = {"machine": stamp, "notes": notes, "clips": [_document(clip) for clip in clips]}

@@ -37,7 +37,7 @@ from mediatensor.ocr.models import video_predictor
 from mediatensor.ocr.video import VideoReading
 
 from ..shared.machine import machine_stamp
-from ..shared.options import add_output, make_parser
+from ..shared.options import make_parser
 from ..shared.reports import say, write_report
 from .rules import (
     Change,
@@ -109,7 +109,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         predictor = _with_memory(video_text_predictor(pretrained=True))
         document = _sweep(predictor, sets, options)
     text = _to_markdown(document)
-    print(text)
     write_report(options.output, options.name, document, text)
 
 
@@ -346,14 +345,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--footage", nargs="+", type=Path, default=[], metavar="PATH", help="videos as backgrounds")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the generated clips there for the next run")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only these generated clips")
-    add_rules(parser)
-    parser.add_argument("--conditions", action="store_true", help="also leave out each condition inside a function")
-    parser.add_argument(
-        "--changes", choices=("large", "small"), help="small: the factors of 0.7 and 1.4 (default: both)"
-    )
-    parser.add_argument("--enough", type=int, metavar="N", help="read no more clips once these many counts are lost")
-    parser.add_argument("--name", default="video_text_rules", help="name of the reports")
-    add_output(parser)
+    add_rules(parser, "clips", "video_text_rules")
     return parser.parse_args(arguments)
 
 

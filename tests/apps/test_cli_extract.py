@@ -20,6 +20,7 @@ from PIL import Image
 import media
 import media_subtitles
 import places
+import wav_files
 from audio_oracles import ffmpeg_samples
 from mediatensor._engine.common.messages import forget_warnings
 from mediatensor.cli import main
@@ -243,9 +244,7 @@ def test_sound_of_half_an_hour_is_whole(tmp_path: Path, capsys: pytest.CaptureFi
     # More than is in memory at a time: 64 MiB of floats.
     source = tmp_path / "long.wav"
     samples = np.resize(np.arange(-20_000, 20_000, 7, dtype=np.int16), 2200 * 8000)
-    with wave.open(str(source), "wb") as file:
-        file.setparams((1, 2, 8000, 0, "NONE", ""))
-        file.writeframes(samples.tobytes())
+    source.write_bytes(wav_files.riff(wav_files.fmt(1, 16), wav_files.chunk(b"data", samples.tobytes())))
     assert main(["extract", str(source), "-o", str(tmp_path / "out"), "--audio"]) == 0
     assert capsys.readouterr().out.endswith("long.wav: 2200 s, 8000 Hz, 1 channel\n")
     found, rate = samples_of(tmp_path / "out" / "long.wav")
@@ -374,9 +373,8 @@ def test_an_output_that_is_a_file(clip: Path, tmp_path: Path, capsys: pytest.Cap
 @places.needs_fork
 def test_control_c_leaves_no_half_file(tmp_path: Path) -> None:
     path, folder = tmp_path / "long.wav", tmp_path / "out"
-    with wave.open(str(path), "wb") as file:  # long enough to be met midway
-        file.setparams((1, 2, 8000, 0, "NONE", ""))
-        file.writeframes(bytes(2 * 8000 * 3600))
+    data = wav_files.chunk(b"data", bytes(2 * 8000 * 3600))  # long enough to be met midway
+    path.write_bytes(wav_files.riff(wav_files.fmt(1, 16), data))
     original = wave.Wave_write.writeframesraw
 
     def extract(may_be_interrupted: Callable[[], object]) -> None:

@@ -32,23 +32,13 @@ def test_lines_and_json(videos: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert lines[1].startswith(f"{film}: 0:01.200 to 0:03.000, ")
     assert ["score" in line for line in lines] == [False, True, True]  # no cut leads to the first
     assert main(["scenes", film, "--json", "--min-seconds", "1.1"]) == 0
-    scenes = [json.loads(line) for line in _objects(capsys.readouterr().out)]
+    scenes = json.loads("[" + capsys.readouterr().out.replace("}\n{", "},{") + "]")
     assert [(scene["scene"], scene["first_frame"], scene["end_seconds"]) for scene in scenes] == [
         (0, 0, 1.2),
         (1, 30, 4.0),  # the last cut would leave a scene of a second
     ]
     assert scenes[0]["score"] is None
     assert scenes[1]["score"] > 10
-
-
-def _objects(text: str) -> list[str]:
-    """The JSON objects of an output, each as text."""
-    decoder, found = json.JSONDecoder(), []
-    while text := text.strip():
-        value, stop = decoder.raw_decode(text)
-        found.append(json.dumps(value))
-        text = text[stop:]
-    return found
 
 
 @pytest.mark.parametrize("name", ["scenes.csv", "scenes.jsonl"])

@@ -158,8 +158,13 @@ def test_several_files_get_a_sheet_each(
     assert names == sorted([f"{clip.stem}.png", f"{clip.stem}.2.png"])
     first, second = (Image.open(tmp_path / "sheets" / name) for name in names)
     assert first.size == second.size
-    assert main(["sheet", str(clip), str(other), "-o", "one.png"]) == 2
-    assert "Several files need a folder" in capsys.readouterr().err
+    capsys.readouterr()
+    assert main(["sheet", str(clip), str(clip), "-o", "out", "--frames", "2"]) == 0  # one file, given twice
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [f"{clip.stem}.png"]
+    assert capsys.readouterr().out.count("wrote ") == 1
+    for second in (other, clip):
+        assert main(["sheet", str(clip), str(second), "-o", "one.png"]) == 2
+        assert "Several files need a folder" in capsys.readouterr().err
 
 
 def test_a_sheet_on_standard_output(

@@ -6,12 +6,12 @@ import argparse
 import json
 import re
 import shutil
-import wave
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+import wav_files
 from mediatensor._engine.pyav.encoding import write_test_pattern
 from mediatensor.cli import build_parser, main
 from mediatensor.cli._console import in_command_words, naming_options
@@ -84,9 +84,7 @@ def test_mistyped_names_are_corrected(arguments: str, suggestion: str, capsys: p
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("words")
     write_test_pattern(folder / "v.mp4", width=64, height=48, fps=10, num_frames=10)
-    with wave.open(str(folder / "s.wav"), "wb") as file:
-        file.setparams((1, 2, 8000, 0, "NONE", "not compressed"))
-        file.writeframes(bytes(1600))
+    (folder / "s.wav").write_bytes(wav_files.riff(wav_files.fmt(1, 16), wav_files.chunk(b"data", bytes(1600))))
     (folder / "t.srt").write_text("1\n00:00:00,000 --> 00:00:01,000\nHello\n")
     Image.new("RGB", (60, 32), "white").save(folder / "line.png")
     (folder / "lines.jsonl").write_text(json.dumps({"path": "line.png", "text": "012"}) + "\n")
@@ -197,14 +195,3 @@ def test_ocr_checks_its_hidden_files_before_it_reads(
     assert main(["ocr", str(files / "line.png"), option, str(out)]) == 2
     assert name in capsys.readouterr().err
     assert [path.name for path in out.iterdir()] == [name]
-
-
-def test_sheet_of_a_file_given_twice_goes_into_a_folder(
-    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    video = str(files / "v.mp4")
-    assert main(["sheet", video, video, "-o", str(tmp_path / "out"), "--frames", "2"]) == 0
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["v.png"]
-    assert capsys.readouterr().out.count("wrote ") == 1
-    assert main(["sheet", video, video, "-o", str(tmp_path / "one.png")]) == 2
-    assert "Several files need a folder" in capsys.readouterr().err

@@ -21,6 +21,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 
 import serving
+from images import encoded
 from lazy_modules import import_on_use
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
@@ -144,12 +145,6 @@ def job_of(page: Any) -> str:
     return urllib.parse.parse_qs(urllib.parse.urlsplit(page.url).fragment)["job"][0]
 
 
-def png(image: Image.Image) -> bytes:
-    data = io.BytesIO()
-    image.save(data, "PNG")
-    return data.getvalue()
-
-
 def page_with(*lines: str) -> Image.Image:
     image = Image.new("RGB", (700, 90 * len(lines) + 40), "white")
     for number, line in enumerate(lines):
@@ -184,7 +179,7 @@ def note() -> tuple[bytes, tuple[int, int], list[Word]]:
             draw.text(place, word, font=font, fill="black", anchor="ls")
             words.append((word, draw.textbbox(place, word, font=font, anchor="ls")))
             written += f"{word} "
-    return png(image), image.size, words
+    return encoded(image, "PNG"), image.size, words
 
 
 def hit_places(page: Any) -> list[tuple[float, float]]:
@@ -372,7 +367,10 @@ def test_some_pages_of_a_document_are_shown_with_their_own_pictures(browser: Any
     with visit(browser, server) as page:
         page.route("**/jobs/some", lambda route: route.fulfill(json=job))
         page.route("**/jobs/some/result", lambda route: route.fulfill(json=result))
-        page.route("**/pages/*.png*", lambda route: route.fulfill(body=png(page_with("x")), content_type="image/png"))
+        page.route(
+            "**/pages/*.png*",
+            lambda route: route.fulfill(body=encoded(page_with("x"), "PNG"), content_type="image/png"),
+        )
         page.evaluate("location.hash = 'job=some'")
         await_result(page)
         page.wait_for_function("document.querySelectorAll('.thumbnail img[src]').length === 2")
@@ -385,7 +383,7 @@ def test_text_of_an_upload_is_never_markup(browser: Any, server: Server) -> None
     name = "<img src=x onerror=alert(1)>.png"
     markup = "<h1>Pwned</h1>"
     with visit(browser, server, allowed="status of 4") as page:
-        drop(page, name, png(page_with(markup)))
+        drop(page, name, encoded(page_with(markup), "PNG"))
         await_result(page)
         assert page.inner_text("#result-title") == name
         assert "<h1>" in page.inner_text(".reading")
@@ -451,7 +449,7 @@ def test_the_page_outlives_its_server(browser: Any, server: Server) -> None:
     with visit(browser, server, allowed="Failed to load resource") as page:
         # A file that is dropped while the server is down waits.
         page.context.set_offline(True)
-        drop(page, "fruit.png", png(page_with("Rhubarb")))
+        drop(page, "fruit.png", encoded(page_with("Rhubarb"), "PNG"))
         page.wait_for_selector("#connection:has-text('does not answer')", timeout=WAIT_MS)
         page.context.set_offline(False)
         await_result(page)
@@ -492,7 +490,7 @@ def test_two_users_and_a_cancelled_job(browser: Any, server: Server) -> None:
         drop(first, "long.pdf", many.getvalue(), "application/pdf")
         first.wait_for_url("**#job=*")
         job = job_of(first)
-        drop(second, "second.png", png(page_with("Marmalade")))
+        drop(second, "second.png", encoded(page_with("Marmalade"), "PNG"))
         await_result(second)
         assert second.inner_text(".reading") == "Marmalade"
         # One did not wait for the other, which continues.

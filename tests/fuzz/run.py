@@ -7,11 +7,11 @@ import json
 import queue
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -78,42 +78,32 @@ def _folder(corpus: Path | None) -> Any:
 
 
 def _run(cases: Sequence[Case], folder: Path, num_processes: int) -> list[tuple[Case, dict[str, Any]]]:
-    waiting: queue.SimpleQueue[Case] = queue.SimpleQueue()
-    done: queue.SimpleQueue[tuple[Case, dict[str, Any]]] = queue.SimpleQueue()
-    for case in cases:
-        waiting.put(case)
+    idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
 
-    def work() -> None:
-        with Worker(folder) as worker:
-            while True:
-                try:
-                    case = waiting.get_nowait()
-                except queue.Empty:
-                    return
-                done.put((case, worker.run(case)))
+    def work(case: Case) -> tuple[Case, dict[str, Any]]:
+        worker = idle.get()
+        try:
+            return case, worker.run(case)
+        finally:
+            idle.put(worker)
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(num_processes)]
-    for thread in threads:
-        thread.start()
-    reports = list(_with_progress(len(cases), done.get))
-    for thread in threads:
-        thread.join()
-    return reports
+    with ExitStack() as stack, ThreadPoolExecutor(num_processes) as pool:
+        for _ in range(num_processes):
+            idle.put(stack.enter_context(Worker(folder)))
+        return list(_with_progress(pool.map(work, cases), len(cases)))
 
 
-def _with_progress(number: int, get: Callable[[], Any]) -> Iterator[Any]:
+def _with_progress(reports: Iterable[Any], number: int) -> Iterator[Any]:
     try:
         from tqdm import tqdm
     except ImportError:
-        yield from (get() for _ in range(number))
+        yield from reports
         return
     num_failures = 0
-    with tqdm(total=number, unit="case", smoothing=0, mininterval=5, file=sys.stderr) as bar:
-        for _ in range(number):
-            report = get()
+    with tqdm(reports, total=number, unit="case", smoothing=0, mininterval=5, file=sys.stderr) as bar:
+        for report in bar:
             num_failures += "failure" in report[1]
             bar.set_postfix(failures=num_failures, refresh=False)
-            bar.update()
             yield report
 
 

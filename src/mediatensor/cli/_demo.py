@@ -336,8 +336,7 @@ def write_files(folder: Path, *, overwrite: bool = False) -> list[str]:
     damaged = bytearray((folder / "video.mp4").read_bytes())
     middle = len(damaged) // 2
     damaged[middle : middle + 3000] = bytes(3000)
-    with writing(folder / "damaged.mp4") as file:
-        file.write(damaged)
+    write_file(folder / "damaged.mp4", bytes(damaged))
     image, words = draw_page()
     write_picture(folder / "page.png", image)
     write_pdf(folder / "report.pdf", image, words, num_pages=3)

@@ -48,6 +48,7 @@ _EXTENSIONS = {"alto": "alto.xml", "chunks": "chunks.jsonl", "pdf": "ocr.pdf"}
 _MAX_PAGES_SHOWN = 10
 
 _XHTML = "http://www.w3.org/1999/xhtml"
+_BODY = f"{{{_XHTML}}}body"
 
 
 def load_predictor(make: Callable[[], Any], device: str) -> Any:
@@ -443,19 +444,13 @@ def merge_hocr(pages: Sequence[bytes]) -> bytes:
     """
     ElementTree.register_namespace("", _XHTML)
     root = ElementTree.fromstring(pages[0])
-    body = _body(root)
+    (body,) = root.iter(_BODY)
     for content in pages[1:]:
-        for page in _body(ElementTree.fromstring(content)):
+        (other_body,) = ElementTree.fromstring(content).iter(_BODY)
+        for page in other_body:
             for element in page.iter():
                 if element is not page and "id" in element.attrib:
                     element.set("id", f"{page.get('id')}_{element.get('id')}")
             body.append(page)
     merged: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return merged + b"\n"
-
-
-def _body(root: ElementTree.Element) -> ElementTree.Element:
-    body = root.find(f"{{{_XHTML}}}body")
-    if body is None:
-        raise ValueError("an hOCR file has a body")
-    return body

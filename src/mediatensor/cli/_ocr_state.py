@@ -344,9 +344,7 @@ class ProgressStore:
             data = self._file.read_bytes()
             state = _unseal(data.removeprefix(self._key)) if data.startswith(self._key) else None
             return None if state is None else _ProgressUnpickler(io.BytesIO(state)).load()
-        except FileNotFoundError:
-            return None
-        except Exception:  # unpickling damaged bytes raises many types
+        except Exception:  # there is no file, or unpickling damaged bytes raises one of many types
             return None
 
     def put(self, make: Callable[[], Any]) -> None:

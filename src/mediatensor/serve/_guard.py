@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import hmac
 import ipaddress
-import time
 from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, urlsplit
@@ -227,10 +226,8 @@ class _Exchange:
             raise ConnectionAbortedError("The client does not read its answer.") from None
 
     async def _linger(self) -> None:
-        deadline, num_bytes = time.monotonic() + _LINGER_SECONDS, 0
-        while not self._is_read and num_bytes < _LINGER_BYTES:
-            with suppress(TimeoutError):
-                message = await asyncio.wait_for(self.receive(), deadline - time.monotonic())
-                num_bytes += len(message.get("body", b""))
-                continue
-            return
+        num_bytes = 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER_SECONDS):
+                while not self._is_read and num_bytes < _LINGER_BYTES:
+                    num_bytes += len((await self.receive()).get("body", b""))

@@ -151,16 +151,16 @@ class Job:
 class Arrival:
     """An upload that is still being received, for which ``num_bytes`` of storage are reserved."""
 
-    def __init__(self, jobs: Jobs, client: Client, folder: Path) -> None:
+    def __init__(self, jobs: Jobs, owner: str, folder: Path) -> None:
         self._jobs = jobs
-        self._client = client
+        self.owner = owner
         self.folder = folder
         self.num_bytes = 0
 
     def reserve(self, num_bytes: int) -> None:
         """Increase the reserved storage to ``num_bytes``. Raise `ServeError` 429 or 503 if space is lacking."""
         if num_bytes > self.num_bytes:
-            self._jobs.make_room(self._client.owner, num_bytes - self.num_bytes)
+            self._jobs.make_room(self.owner, num_bytes - self.num_bytes)
             self.num_bytes = num_bytes
 
 
@@ -177,7 +177,7 @@ class Jobs:
         # Waiting jobs by owner, then by name of the client. The order of both dictionaries is the order of turns.
         self._waiting: OrderedDict[str, OrderedDict[str, deque[Job]]] = OrderedDict()
         self._working: dict[Job, asyncio.Task[Any]] = {}
-        self._arrivals: dict[Arrival, Client] = {}
+        self._arrivals: set[Arrival] = set()
         self._has_waiting = asyncio.Event()
         self._is_stopped = False
 
@@ -196,20 +196,20 @@ class Jobs:
         Raise `ServeError` 429 if too many jobs of this client are waiting, 503 if too many of all clients are waiting.
         """
         num_own = sum(map(len, self._waiting.get(client.owner, {}).values()))
-        num_own += sum(other.owner == client.owner for other in self._arrivals.values())
+        num_own += sum(other.owner == client.owner for other in self._arrivals)
         if num_own >= MAX_QUEUED_JOBS_OF_ONE:
             raise _busy_error(429, "TooManyJobs", f"{num_own} of your jobs wait already")
         if self._num_waiting + len(self._arrivals) >= MAX_QUEUED_JOBS:
             raise _busy_error(503, "QueueFull", f"{MAX_QUEUED_JOBS} jobs wait already")
-        arrival = Arrival(self, client, Path(tempfile.mkdtemp(prefix="job-", dir=self._folder)))
-        self._arrivals[arrival] = client
+        arrival = Arrival(self, client.owner, Path(tempfile.mkdtemp(prefix="job-", dir=self._folder)))
+        self._arrivals.add(arrival)
         try:
             yield arrival
         except BaseException:
             _delete(arrival.folder)
             raise
         finally:
-            del self._arrivals[arrival]
+            self._arrivals.remove(arrival)
 
     def make_room(self, owner: str, num_bytes: int) -> None:
         """Make sure that ``owner`` can store ``num_bytes`` more. If space is needed, evict finished jobs, oldest first.
@@ -252,8 +252,8 @@ class Jobs:
         stored: Counter[str] = Counter()
         for job in self._jobs.values():
             stored[job.client.owner] += job.size_bytes + job.result_bytes
-        for arrival, client in self._arrivals.items():
-            stored[client.owner] += arrival.num_bytes
+        for arrival in self._arrivals:
+            stored[arrival.owner] += arrival.num_bytes
         return stored
 
     @property

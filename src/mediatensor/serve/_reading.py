@@ -68,20 +68,17 @@ class Worker:
         running = loop.run_in_executor(self._thread, lambda: process.run(function, *args, **kwargs))
         try:
             done, _ = await asyncio.wait({running}, timeout=seconds)
-            if not done:
+        finally:
+            if not running.done():  # it takes too long, or the task was cancelled
                 self.end()
-                await asyncio.wait({running})
-                running.exception()  # mark it as retrieved
-                raise IsolatedWorkerError(f"The isolated process did not finish within {seconds:g} seconds.", "timeout")
+                await asyncio.wait({running})  # because the caller deletes its files next
+            running.exception()  # mark it as retrieved
+        if not done:
+            raise IsolatedWorkerError(f"The isolated process did not finish within {seconds:g} seconds.", "timeout")
+        try:
             return running.result()
         except ClosedError as error:
             raise IsolatedWorkerError("The isolated process was ended.", "crash") from error
-        except asyncio.CancelledError:
-            self.end()
-            # Wait until the process has ended, because the caller deletes its files next.
-            await asyncio.wait({running})
-            running.exception()
-            raise
 
     def end(self) -> None:
         """End the process immediately. The current call fails, and the next call starts a new process."""
