@@ -209,11 +209,7 @@ def _make_restriction(
 
 
 def _find_closest_letters(vocab: Sequence[str], allowed: frozenset[str]) -> dict[str, str]:
-    """Map each character of ``vocab`` that is not allowed to the allowed character with the same ASCII form.
-
-    As in docTR, the lower case and the first letter of the form are tried next. Characters without such a counterpart
-    are left out.
-    """
+    """Map each other character to the allowed one of the same ASCII form, its lower case or first letter, if any."""
     by_form: dict[str, str] = {}
     for char in vocab:
         # An ASCII character is preferred to others of its form; otherwise the first allowed one is used.

@@ -208,10 +208,7 @@ def _plan_cuts(page: Tensor, quads: FloatArray, height: int, max_width: int) -> 
 
 
 def network_input(lines: Tensor, mean: Sequence[float], std: Sequence[float], like: Tensor) -> Tensor:
-    """Convert line images (N, 3, H, W) from RGB to the input of PP-OCR's networks: normalised BGR.
-
-    NaN becomes 0. The result has the dtype and device of ``like``.
-    """
+    """Convert line images (N, 3, H, W) from RGB to normalised BGR, in dtype and device like ``like``; NaN becomes 0."""
     offset, scale = (constant(tuple(values), lines.device).view(1, 3, 1, 1) for values in (mean, std))
     return ((lines.flip(1) - offset) / scale).nan_to_num_(0.0).to(device=like.device, dtype=like.dtype)
 

@@ -77,10 +77,7 @@ def _sums(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
 
 
 def ink_band(ink: npt.NDArray[np.bool_]) -> tuple[int, int]:
-    """Return (start, stop) of the rows that contain the line itself, without ink of neighbouring lines above or below.
-
-    Rows with ink form bands, and the band with the most ink is chosen. Without any ink, all rows are returned.
-    """
+    """Return (start, stop) of the band of rows with the most ink, the line itself; all rows if there is no ink."""
     rows = ink.mean(axis=1) if ink.size else np.zeros(len(ink))
     full = rows > BAND_DENSITY * rows.max(initial=0.0)
     if not full.any():

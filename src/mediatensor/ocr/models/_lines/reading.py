@@ -81,11 +81,7 @@ class ScriptClassifier(nn.Module):
             self.register_buffer(name, values, persistent=False)
 
     def forward(self, features: Tensor, is_picture: Tensor) -> Tensor:
-        """Return the log probability of each script for N lines, float32 (N, classes).
-
-        ``features`` (N, T, width) are the recogniser's features at T steps. ``is_picture`` (N, T) is true for the steps
-        of a line's image, and false for the padding after it.
-        """
+        """Return log probabilities (N, classes) of scripts, from features (N, T, width) where ``is_picture``."""
         hidden = torch.relu(features.float() @ self.first.float().T + self.first_bias.float())
         hidden = hidden * is_picture[..., None]
         # Values are never negative, so the zeros after the end do not change the maximum.
@@ -204,11 +200,7 @@ class LineReading:
 def read_lines(
     model: LineRecognizer, page: Tensor, quads: npt.NDArray[np.floating], split_after: str = ""
 ) -> list[LineReading]:
-    """Read lines of a page (3, H, W), and return one reading for each line.
-
-    ``quads`` (N, 4, 2) are in pixels, clockwise from the top left of the text. Words end at spaces and after
-    ``split_after``.
-    """
+    """Read lines of a page (3, H, W). ``quads`` (N, 4, 2) are in pixels, clockwise from the top left of the text."""
     cuts = line_cuts(page, quads, model.cfg["input_shape"][1], MAX_LINE_WIDTH)
 
     def see(cut: Callable[[], LineBatch]) -> SeenBatch:
@@ -228,9 +220,7 @@ def read_turned_lines(
     turns: int | npt.NDArray[np.int64] = 0,
     split_after: str = "",
 ) -> list[LineReading]:
-    """Read lines like `read_lines`; ``quads`` are relative, from the top left of the page, and ``turns`` are in
-    degrees.
-    """
+    """Read lines as `read_lines` does; ``quads`` are relative to the page, and ``turns`` are in degrees."""
     corners = turn_quads(quads, np.broadcast_to(turns, (len(quads),)))
     return read_lines(model, page, scale_to_pixels(corners, (page.shape[1], page.shape[2])), split_after)
 
@@ -297,10 +287,7 @@ def _texts_of(
     scores: npt.NDArray[np.floating],
     others: npt.NDArray[np.integer],
 ) -> list[str]:
-    """Return the characters of a line; uncertain characters are corrected to fit the characters next to them.
-
-    ``others`` and ``scores`` are the alternative classes at each step, with their scores.
-    """
+    """Return the characters of a line; uncertain ones are corrected with the alternatives ``others`` and ``scores``."""
     values = [model.characters[label - 1] for label in found.labels]
     doubtful = np.flatnonzero(found.confidences < SURE_PROBABILITY) if scores.shape[-1] else ()
     alternatives = {

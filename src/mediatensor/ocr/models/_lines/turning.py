@@ -340,9 +340,7 @@ def turn_of_read_page(
 
 
 def legibility(reading: LineReading) -> float:
-    """Return the confidence of a reading, or 0 if it has no words (a network can be sure of spaces) or no readable
-    script.
-    """
+    """Return the confidence of a reading; 0 without words (networks can be sure of spaces) or a readable script."""
     return reading.confidence if reading.words and reading.script is None else 0.0
 
 

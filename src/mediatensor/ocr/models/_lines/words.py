@@ -155,15 +155,11 @@ class LineWord:
 
     @property
     def confidence(self) -> float:
-        """The probability that the text is correct."""
         return word_confidence(self.confidences)
 
 
 def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_after: str = "") -> list[LineWord]:
-    """Split a line into words at recognised spaces, at very wide ink gaps, and after the characters ``split_after``.
-
-    ``ink`` (H, W) is true where the line's image has ink, see `ink_map`. A line that contains only spaces has no words.
-    """
+    """Split a line into words at spaces, at very wide gaps of its ``ink`` (H, W), and after ``split_after``."""
     groups = _split_at_spaces(characters.values, split_after)
     if not groups:
         return []
@@ -207,10 +203,7 @@ def boxes_between_gaps(ink: npt.NDArray[np.bool_]) -> list[Box]:
 
 
 def leaves_ink_over(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> bool:
-    """Return whether a line has ink that is too far from all recognised characters to belong to one of them.
-
-    Such ink shows that the recogniser skipped letters, which can happen even if its confidence is high.
-    """
+    """Return whether a line has ink too far from all recognised characters, because the recogniser skipped letters."""
     groups = _split_at_spaces(characters.values, "")
     kept = [index for group in groups for index in group]
     if not kept:
@@ -301,10 +294,7 @@ def _pitch(middles: FloatArray, groups: list[list[int]], height: int) -> float:
 
 
 def _gap(inside: npt.NDArray[np.bool_], ink: npt.NDArray[np.bool_], left: float, right: float) -> tuple[float, float]:
-    """Return the start and stop column of the widest ink gap between the columns ``left`` and ``right``.
-
-    If there is no gap, both are the column with the least ink.
-    """
+    """Return (start, stop) of the widest ink gap between two columns, or twice the column with the least ink."""
     # A network may place a character in the padding after the end of the line.
     start, stop = min(int(left), ink.shape[1] - 1), int(right) + 1
     empty = ~inside[start:stop]

@@ -244,10 +244,7 @@ class PageBatch:
     placements: list[Placement]
 
     def padding_masks(self) -> Tensor:
-        """Return masks of the inputs: a bool tensor (N, H, W), True in the image and False in the padding.
-
-        The tensor is on the device of ``data``.
-        """
+        """Return bool masks (N, H, W) of the inputs, on their device: True in the image and False in the padding."""
         height, width = self.data.shape[-2:]
         masks = torch.zeros(len(self.data), height, width, dtype=torch.bool, device=self.data.device)
         for mask, place in zip(masks, self.placements, strict=True):

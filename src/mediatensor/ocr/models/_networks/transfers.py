@@ -83,10 +83,7 @@ def upload_images(images: Sequence[Tensor], device: torch.device) -> list[Tensor
 
 
 def download(*tensors: Tensor) -> list[npt.NDArray[Any]]:
-    """Return tensors of one device as NumPy arrays, with a single transfer for all of them.
-
-    The host waits only once. Tensors on the CPU are not copied.
-    """
+    """Return tensors of one device as NumPy arrays, with one transfer and one wait; those on the CPU are not copied."""
     tensors = tuple(tensor.detach() for tensor in tensors)
     if all(tensor.device.type == "cpu" for tensor in tensors):
         return [tensor.numpy() for tensor in tensors]
@@ -114,10 +111,7 @@ def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
 
 
 def have_all_ended(ended: Tensor, step: int) -> bool:
-    """Return whether a network that decodes character by character has finished all words of a batch.
-
-    On a GPU, the check makes the host wait. Therefore most steps skip the check and return False.
-    """
+    """Return whether all words of a batch have ended; on a GPU, most steps return False, because to ask is to wait."""
     if ended.device.type != "cpu" and (step + 1) % STEPS_BETWEEN_QUESTIONS:
         return False
     return bool(ended.all())
@@ -184,10 +178,7 @@ def widen_floats(values: Tensor) -> Tensor:
 
 
 def spreads(*models: Any) -> bool:
-    """Return whether `spread` can run these networks in several threads.
-
-    They must be on the CPU and not compiled, gradients and autocast must be off, and PyTorch must have several threads.
-    """
+    """Return whether `spread` can run these networks: on the CPU, not compiled, without gradients or autocast."""
     return (
         torch.get_num_threads() > 1
         and not torch.is_grad_enabled()

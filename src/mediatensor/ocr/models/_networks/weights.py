@@ -337,10 +337,7 @@ def _tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def read_safely(file: Path) -> Any:
-    """Read a file that was written by ``torch.save``, without running code from it.
-
-    The file must contain only tensors, numbers, strings and containers of these.
-    """
+    """Read a file of only tensors, numbers, strings and containers of these without running code from it."""
     _check_container(file)
     try:
         loaded = torch.load(file, map_location="cpu", weights_only=True)

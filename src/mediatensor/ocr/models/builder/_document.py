@@ -272,10 +272,7 @@ _SAME_LENGTHS = ("boxes", "pages", "text_preds", "crop_orientations", "objectnes
 
 
 def _check_lengths(given: Mapping[str, Any]) -> int:
-    """Return the number of pages for which a builder was called.
-
-    ``given`` are its required arguments, by name. Raise an error unless each of them has one item for each page.
-    """
+    """Return the number of pages in the required arguments ``given``; raise unless each has one item for each page."""
     lengths = {name: len(given[name]) for name in _SAME_LENGTHS}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name}: {length}" for name, length in lengths.items())
@@ -284,10 +281,7 @@ def _check_lengths(given: Mapping[str, Any]) -> int:
 
 
 def _per_page(argument: Sequence[Any] | None, number: int, name: str) -> Sequence[Any]:
-    """Return the value of a builder's optional argument ``name``, with one item for each of ``number`` pages.
-
-    If ``argument`` is None, all items are None. Raise an error if it has another length.
-    """
+    """Return ``argument``, or a None for each of ``number`` pages. Raise an error if it has another length."""
     if argument is None:
         return [None] * number
     if len(argument) != number:
@@ -352,10 +346,7 @@ def _build_text_page(settings: BuilderSettings, number: int, read: PageWords) ->
 
 
 def _skewed_quads(settings: BuilderSettings, read: PageWords, words: ClassWords) -> np.ndarray | None:
-    """Return tilted quads of the words of a skewed page, from which their order is computed; None for other pages.
-
-    Pages with a known structure are left alone, because their regions and tables are straight.
-    """
+    """Return tilted quads of the words of a skewed page, to order them; None for others and pages with a structure."""
     if words.boxes.ndim == 3 or read.straightened or read.structure.found or read.structure.regions:
         return None
     is_upright = all(not turn["value"] for turn in words.orientations)
@@ -506,10 +497,7 @@ def _build_lines(
 
 
 def _arrange(settings: BuilderSettings, page: Page) -> None:
-    """Put the content of a page into reading order, in place.
-
-    If ``resolve_lines`` is false, the result is one line with all words in reading order.
-    """
+    """Put a page into reading order in place: as one line with all words if ``resolve_lines`` is false."""
     if not page.blocks:
         return
     if not settings.resolve_lines:
@@ -538,10 +526,7 @@ def _words_by_region(structure: PageStructure, is_used: np.ndarray) -> list[np.n
 
 
 def _sort_in_reading_direction(words: list[Word]) -> list[Word]:
-    """Sort the words of a line, whose current order is from left to right, into reading order.
-
-    The order changes only for words that are turned but have straight boxes.
-    """
+    """Sort the words of a line from left to right into reading order: only turned words with straight boxes move."""
     turns = {word.crop_orientation.get("value") for word in words}
     direction = _READING_DIRECTIONS.get(turns.pop()) if len(turns) == 1 else None
     if direction is None or len(words[0].geometry) != 2:

@@ -54,10 +54,7 @@ _AGREES_WITHIN = 2.0
 
 
 def skewed_quads(boxes: np.ndarray, line_ids: np.ndarray | None, shape: tuple[int, int]) -> np.ndarray | None:
-    """Estimate the tilted quads ``(N, 4, 2)`` of the words of a skewed page from their straight boxes ``(N, 4)``.
-
-    The angle is the slope of detected lines. Return None unless most of them clearly slope by the same angle.
-    """
+    """Estimate tilted quads (N, 4, 2) of words from straight boxes (N, 4), by the slope of lines; None if unclear."""
     if line_ids is None or len(boxes) < 2 or not all(shape):
         return None
     size = np.array([shape[1], shape[0]], dtype=np.float64)

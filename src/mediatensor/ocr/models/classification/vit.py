@@ -50,9 +50,7 @@ class PatchEmbedding(nn.Module):
         return tokens + positions
 
     def _positions_for(self, grid: tuple[int, int]) -> torch.Tensor:
-        """Return the position embeddings for a grid of patches, interpolated as by Dosovitskiy et al. (2020), section
-        3.2.
-        """
+        """Return the positions for a grid of patches, interpolated as by Dosovitskiy et al. (2020), section 3.2."""
         if grid == self.grid_size:
             return self.positions
         of_patches = self.positions[:, 1:].transpose(1, 2).reshape(1, -1, *self.grid_size)

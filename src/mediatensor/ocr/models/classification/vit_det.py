@@ -30,10 +30,7 @@ _WINDOWS = 4
 
 
 class _Patches(nn.Module):
-    """Converts images (N, C, H, W) to embeddings (N, rows, columns, D) of their patches.
-
-    Position embeddings are interpolated if the image has another size than ``input_shape``.
-    """
+    """Converts images (N, C, H, W) to embeddings (N, rows, columns, D) of patches; positions are interpolated."""
 
     def __init__(self, input_shape: tuple[int, int, int], embed_dim: int, patch_size: tuple[int, int]) -> None:
         super().__init__()

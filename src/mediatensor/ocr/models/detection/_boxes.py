@@ -76,11 +76,7 @@ class Regions:
 
 
 def open_bitmap(bitmap: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Remove the parts of a bitmap (H, W) that are too narrow for a square of 3 x 3 pixels.
-
-    This is a morphological opening: an erosion followed by a dilation. The erosion treats pixels outside the bitmap as
-    set, so that it does not remove text at the border.
-    """
+    """Remove parts of a bitmap (H, W) narrower than 3 x 3 pixels: an opening, in which pixels outside count as set."""
     for combine, is_set_outside in ((np.logical_and, True), (np.logical_or, False)):
         padded = np.pad(bitmap, 1, constant_values=is_set_outside)
         rows = combine(combine(padded[:-2], padded[1:-1]), padded[2:])
@@ -131,9 +127,7 @@ class Rectangles(NamedTuple):
     height: NDArray[np.float64]
 
     def corners(self) -> NDArray[np.float64]:
-        """Return the corners (x, y) of each rectangle, (N, 4, 2), clockwise on the screen, the one at the top left
-        first.
-        """
+        """Return the corners (x, y), (N, 4, 2), clockwise on the screen from the one at the top left."""
         along = self.axis * (self.width / 2)[:, None]
         across = np.stack([-self.axis[:, 1], self.axis[:, 0]], axis=1) * (self.height / 2)[:, None]
         offsets = np.stack([-along - across, along - across, along + across, across - along], axis=1)
@@ -268,10 +262,7 @@ def boxes_from_bitmap(
 
 
 def _rectangle_means(prob_map: NDArray[np.floating], bounds: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the mean probability in each rectangle, float64 (N,).
-
-    As in docTR, the mean also includes the row below ``bounds`` and the column to the right of ``bounds``.
-    """
+    """Return the mean probability (N,) in each rectangle and, as in docTR, one row below and one column beside it."""
     height, width = prob_map.shape
     table = np.zeros((height + 1, width + 1))
     table[1:, 1:] = prob_map

@@ -165,10 +165,7 @@ class InkLeftOver:
 
     @property
     def letters(self) -> IntArray:
-        """The bounding boxes of the pieces that have the size and shape of letters, int64 (N, 4).
-
-        If there are too many such pieces, they are probably noise, and the result is empty.
-        """
+        """The boxes of pieces like letters, int64 (N, 4); none if there are so many that they are likely noise."""
         width, height = (self.bounds[:, 2:] - self.bounds[:, :2]).T
         is_letter = (height >= SMALLEST_LETTER) & (height <= LARGEST_LETTER)
         is_letter &= width <= np.where(self.fill > DASH_FILL, WIDEST_DASH, MAX_LETTER_WIDTH) * height
@@ -177,10 +174,7 @@ class InkLeftOver:
 
 
 def ink_left_over(gray: NDArray[np.uint8], quads: FloatArray) -> InkLeftOver:
-    """Find the ink of a page that is outside all boxes. The smallest specks are ignored.
-
-    ``gray`` (H, W) is the page, with dark text, light text or both. ``quads`` (N, 4, 2) are the boxes in pixels.
-    """
+    """Find the ink of a page ``gray`` (H, W) outside all ``quads`` (N, 4, 2), in pixels, without small specks."""
     ndimage = image_tools()
     left_over = np.zeros(gray.shape, dtype=bool)
     nothing = InkLeftOver(np.zeros((0, 4), dtype=np.int64), np.zeros(0), left_over)
@@ -332,10 +326,7 @@ def _is_pattern(pieces: IntArray) -> bool:
 
 
 def _is_beside(letter: FloatArray, boxes: FloatArray) -> bool:
-    """Return whether the box around one or a few letters continues the line of one of ``boxes``.
-
-    Both must have similar heights and overlap vertically. The gap between them must be at most one box height.
-    """
+    """Return whether ``letter`` continues the line of one of ``boxes``: of similar height, at most one height away."""
     height = boxes[:, 3] - boxes[:, 1]
     common = np.minimum(boxes[:, 3], letter[3]) - np.maximum(boxes[:, 1], letter[1])
     gap = np.maximum(boxes[:, 0] - letter[2], letter[0] - boxes[:, 2])
@@ -537,11 +528,7 @@ def join_tiles(parts: Sequence[FloatArray], tiles: Sequence[tuple[int, int]], ax
 
 
 def cut_long_lines(gray: NDArray[np.uint8], boxes: FloatArray, axis: int) -> FloatArray:
-    """Cut boxes of lines that are too long for the recogniser, at gaps between words.
-
-    ``gray`` (H, W) is the page, and ``boxes`` (N, 5, 2) are in pixels. ``axis`` is the direction of the lines, 0 for x
-    and 1 for y.
-    """
+    """Cut boxes (N, 5, 2), in pixels of ``gray``, that are too long to be read, at gaps along ``axis`` (0: x, 1: y)."""
     result: list[FloatArray] = []
     for box in boxes:
         low, high = box[:4].min(axis=0), box[:4].max(axis=0)

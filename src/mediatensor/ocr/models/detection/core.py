@@ -132,10 +132,7 @@ class Detector(BoxNetwork):
         self.class_names = list(class_names)
 
     def _score(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the features of images (N, 3, H, W) and their scores before the sigmoid, (N, classes, H, W).
-
-        `loss` needs the features in addition to the scores.
-        """
+        """Return features of images (N, 3, H, W) for `loss`, and scores before the sigmoid (N, classes, H, W)."""
         raise NotImplementedError
 
     def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
@@ -408,9 +405,7 @@ def _draw(layers: TargetMaps, corners: NDArray[np.float64], extent: float, shrin
 def _window(
     corners: NDArray[np.float64], margin: float, shape: tuple[int, ...]
 ) -> tuple[tuple[slice, slice], NDArray[np.float64], NDArray[np.float64]]:
-    """Return a box with a ``margin`` as slices of rows and columns of a map, and the coordinates of its columns and
-    rows.
-    """
+    """Return a box with a ``margin`` as row and column slices of a map, and the coordinates of its columns and rows."""
     left, top = np.maximum(np.floor(corners.min(axis=0) - margin - _HALF_PIXEL), 0).astype(int)
     right, bottom = np.minimum(np.ceil(corners.max(axis=0) + margin + _HALF_PIXEL), (shape[1] - 1, shape[0] - 1))
     columns, rows = np.arange(left, right + 1), np.arange(top, bottom + 1)

@@ -141,9 +141,7 @@ class DetectionPredictor(NetworkPredictor):
         return Located({name: boxes / whole for name, boxes in lines.items()}, None)
 
     def _prepare(self, data: Tensor) -> Tensor:
-        """Convert pages to the network's colour order and memory format, and mark sizes that differ between batches as
-        dynamic.
-        """
+        """Convert pages to the network's colour order and memory format, and mark sizes that differ between batches."""
         if self.model.cfg.get("color_order") == "BGR":
             data = data.flip(1)
         open_sizes = (0, 2, 3) if isinstance(self.pre_processor, FlexiblePreProcessor) else (0,)

@@ -143,9 +143,7 @@ def layout_loss(logits: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: 
 def _match_regions(
     probabilities: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: float
 ) -> tuple[NDArray[np.int64], ...]:
-    """Match predictions to regions at minimum cost (Hungarian algorithm). Return set, page, query and region of each
-    pair.
-    """
+    """Match predictions to regions at minimum cost (Hungarian). Return set, page, query and region of each pair."""
     try:
         from scipy.optimize import linear_sum_assignment
     except ImportError:

@@ -80,10 +80,7 @@ def _convolution(in_channels: int, out_channels: int, kernel_size: int) -> list[
 
 
 class _CrossStage(nn.Module):
-    """A block of convolutions on half of the channels, like the C2f block of YOLOv8.
-
-    Each of its stages processes the output of the stage before it, and the outputs of all stages are merged at the end.
-    """
+    """A block of convolutions on half of the channels, whose outputs are all merged, like the C2f block of YOLOv8."""
 
     def __init__(self, in_channels: int, out_channels: int, num_blocks: int) -> None:
         super().__init__()
@@ -154,10 +151,7 @@ class _DeformableAttention(nn.Module):
         self.value_proj, self.output_proj = nn.Linear(width, width), nn.Linear(width, width)
 
     def forward(self, queries: Tensor, boxes: Tensor, features: Tensor, valid: Tensor) -> Tensor:
-        """Let queries (N, Q, D) with boxes (N, Q, 6) attend to the features of the page (N, D, h, w).
-
-        ``valid`` (N, h, w) is false in the padding of the page, whose features count as 0.
-        """
+        """Let queries (N, Q, D) with boxes (N, Q, 6) attend to features (N, D, h, w), 0 where not ``valid``."""
         values = self.value_proj(features.permute(0, 2, 3, 1)).masked_fill(~valid[..., None], 0.0)
         shape = (self.num_heads, self.num_points)
         by_head = values.reshape(*values.shape[:3], self.num_heads, values.shape[3] // self.num_heads)
@@ -191,10 +185,7 @@ class _FeedForward(nn.Module):
 
 
 class _DecoderLayer(nn.Module):
-    """A transformer layer with normalization after each part.
-
-    Queries first attend to other queries, then to the page, and then pass through feed-forward layers.
-    """
+    """A transformer layer: attention to other queries, to the page, and feed-forward layers, each then normalized."""
 
     def __init__(
         self, width: int, self_heads: int, cross_heads: int, num_points: int, inner: int, dropout: float
@@ -515,9 +506,7 @@ class LWDETR(BoxNetwork, StateDictNetwork):
         return out
 
     def _propose(self, features: Tensor, valid: Tensor, groups: int) -> tuple[Tensor, Tensor]:
-        """Return scores (N, groups * Q, C) and boxes (N, groups * Q, 6) at the likeliest positions, for each group of
-        queries.
-        """
+        """Return scores (N, groups * Q, C) and boxes (N, groups * Q, 6) at the likeliest positions, group by group."""
         places, inside = _places(features)
         usable = valid.flatten(1) & inside
         tokens = features.flatten(2).transpose(1, 2).masked_fill(~usable[..., None], 0)
@@ -579,10 +568,7 @@ def _take_rows(values: Tensor, indices: Tensor) -> Tensor:
 
 
 def _places(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Return small boxes (h * w, 6), one centered at each position of the features (N, D, h, w).
-
-    Also return a mask (h * w,) that is false for positions at the rim of the page.
-    """
+    """Return small boxes (h * w, 6), one at each position of the features, and whether each is not at the rim."""
     height, width = features.shape[-2:]
     # Explicit types, because exporters would use float64.
     rows, columns = (

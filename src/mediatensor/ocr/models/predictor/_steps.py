@@ -440,14 +440,10 @@ class StructureFinder(nn.Module):
 
     @property
     def is_wanted(self) -> bool:
-        """Whether regions, tables or fields are requested."""
         return bool(self.layout or self.tables or self.fields)
 
     def forward(self, image: Tensor, words: Mapping[str, ClassWords]) -> Structured:
-        """Find the structure of an upright page from its image (3, H, W) and its words by class.
-
-        The classes do not matter: the words of all classes are used together.
-        """
+        """Find the structure of an upright page from its image (3, H, W) and its words, whatever their classes."""
         if not self.is_wanted:
             return Structured()
         pixels = image if image.dtype == torch.uint8 else (image.float() * 255).round().to(torch.uint8)

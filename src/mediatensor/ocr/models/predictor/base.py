@@ -285,9 +285,7 @@ class TextPredictor(nn.Module):
         yield from itertools.chain.from_iterable(read)
 
     def _num_workers(self, num_pages: int) -> int:
-        """Return how many pages are read in threads; 1 if the detector takes batches, or networks cannot run in
-        threads.
-        """
+        """Return how many pages are read in threads; 1 if the detector takes batches, or networks allow no threads."""
         predictors = (self.line_classifier, self.page_orientation_predictor, self.crop_orientation_predictor)
         models = [self.det_predictor.model, self.reco_predictor.model, *self.script_readers.values()]
         models += [one for one in predictors if one is not None]

@@ -236,10 +236,7 @@ def load_line_recognizer(
 
 
 def _last_linear(graph: OnnxGraph, file: Path) -> tuple[str, nn.Linear]:
-    """Return the name of the input of a graph's last linear layer, and the layer as a PyTorch module.
-
-    This layer computes the scores of the classes. A softmax after it is left out.
-    """
+    """Return the input's name of the last linear layer of a graph, and this layer, without a softmax after it."""
     maker = {node.output: node for node in graph.nodes}
     node = maker.get(graph.outputs[0]) if len(graph.outputs) == 1 else None
     if node is not None and node.op == "Softmax":

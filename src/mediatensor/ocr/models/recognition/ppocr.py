@@ -105,9 +105,7 @@ def scores_of_classes(features: Tensor, head: nn.Linear, classes: Tensor) -> Ten
 
 
 class _LogSum(torch.autograd.Function):
-    """Computes ``head(features).logsumexp(-1)`` in slices of classes. Computing scores twice is faster than storing
-    them.
-    """
+    """Computes ``head(features).logsumexp(-1)`` in slices of classes: twice, which is faster than to store scores."""
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

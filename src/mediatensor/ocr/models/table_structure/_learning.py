@@ -139,10 +139,7 @@ def _radius(width: float, height: float) -> float:
 
 
 def _draw_peak(heat: Floats, pixel: Indices, radius: int) -> None:
-    """Draw a peak: 1 at ``pixel`` (x, y), and decreasing as a normal distribution within ``radius`` pixels.
-
-    Where peaks overlap, the greater value is kept.
-    """
+    """Draw a peak at ``pixel`` (x, y), a normal distribution within ``radius`` pixels; greater values are kept."""
     deviation = (2 * radius + 1) / 6
     top, left = max(pixel[1] - radius, 0), max(pixel[0] - radius, 0)
     part = heat[top : pixel[1] + radius + 1, left : pixel[0] + radius + 1]
@@ -153,11 +150,7 @@ def _draw_peak(heat: Floats, pixel: Indices, radius: int) -> None:
 
 
 def _interpolate_cells(quads: Floats, logic: Indices, size: tuple[int, int]) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the column and row coordinates of every pixel inside a cell, and a mask of these pixels.
-
-    Coordinates count from 1. They are known at the corners of each cell, and are interpolated linearly between the
-    corners. If cells overlap, the smallest cell is used.
-    """
+    """Interpolate columns and rows, from 1, between the corners of cells, smallest first; return a mask with them."""
     logical, known = np.zeros((2, *size), np.float32), np.zeros(size, bool)
     x, y = quads[..., 0].astype(np.float64), quads[..., 1].astype(np.float64)
     areas = abs((x * np.roll(y, -1, axis=1) - y * np.roll(x, -1, axis=1)).sum(axis=1))
@@ -199,11 +192,7 @@ def _cross(before: NDArray[Any], at: NDArray[Any], after: NDArray[Any]) -> float
 def _fill_triangle(
     corners: NDArray[np.float64], values: NDArray[np.float64], logical: Floats, known: NDArray[np.bool_]
 ) -> None:
-    """Fill a triangle in the map ``logical``, except the pixels that are already ``known``.
-
-    ``values`` (2, 3) are the values at the three ``corners`` (3, 2). Between the corners, they are interpolated
-    linearly.
-    """
+    """Interpolate ``values`` (2, 3) at ``corners`` (3, 2) in a triangle of ``logical``, where not ``known`` yet."""
     left, top = np.floor(corners.min(axis=0)).astype(int)
     right, bottom = np.ceil(corners.max(axis=0)).astype(int)
     edges = np.stack([corners[1] - corners[0], corners[2] - corners[0]], axis=1)
@@ -252,9 +241,7 @@ def _place_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
 
 
 def _way_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
-    """Return the error of vectors between corners and centers. A pair, there and back, counts less if both are nearly
-    right.
-    """
+    """Return the error of vectors between corners and centers; pairs that are nearly right both ways count less."""
     there = _take_pixels(maps["ct2cn"], truth.centers).reshape(-1, 4, 2)
     all_back = _take_pixels(maps["cn2ct"], truth.corners).reshape(-1, 4, 2)
     position = torch.arange(4, device=there.device)

@@ -280,10 +280,7 @@ def _is_inside(points: Floats, quad: Floats) -> NDArray[np.bool_]:
 
 
 def _look_up(logical: Floats, points: Floats) -> Floats:
-    """Return the column and row coordinates (..., 2) in the map ``logical`` (2, h, w) at ``points`` (..., 2).
-
-    Points outside the map are moved to its border.
-    """
+    """Return column and row (..., 2) in the map ``logical`` (2, h, w) at ``points`` (..., 2), clipped to the map."""
     height, width = logical.shape[1:]
     columns = points[..., 0].astype(np.intp).clip(0, width - 1)
     rows = points[..., 1].astype(np.intp).clip(0, height - 1)

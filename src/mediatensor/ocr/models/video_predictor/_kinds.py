@@ -73,7 +73,6 @@ class TrackGroup:
 
     @property
     def has_rolled(self) -> bool:
-        """Whether the text rolled up line by line."""
         return any(stage.rolled_from is not None for line in self.lines for stage in line.stages)
 
     @property
@@ -128,7 +127,6 @@ class TrackGroup:
 
     @property
     def least_confidence(self) -> float:
-        """The confidence of the line that was read with the lowest confidence."""
         return min(line.confidence for line in self.lines)
 
     @property
@@ -142,10 +140,7 @@ class TrackGroup:
 
     @property
     def is_speech(self) -> bool:
-        """Whether the text looks like speech: several words, punctuation at the end, and lines of equal height.
-
-        Only a text that was read with high confidence counts.
-        """
+        """Whether a text that was read surely has several words, punctuation at the end, and lines of equal height."""
         text = " ".join(line.text for row in self.rows for line in row)
         sizes = [line.box[3] - line.box[1] for line in self.lines]
         is_even = max(sizes) < 1.25 * min(sizes)
@@ -205,11 +200,7 @@ class KindJudge:
         self._scrolls = False
 
     def kind_of(self, group: TrackGroup, seconds: float, *, is_cut: bool) -> TextKind | None:
-        """Return the kind of a text, or None if the text is not readable.
-
-        ``seconds`` is how long the text is shown. ``is_cut`` is true if the text appears at one cut of the video and
-        disappears at another cut.
-        """
+        """Return the kind of a text shown for ``seconds``, from cut to cut if ``is_cut``; None if it is unreadable."""
         left, top, right, bottom = group.box
         left, top, right, bottom = left + self._x, top + self._y, right + self._x, bottom + self._y
         x, y = (left + right) / 2 / self._width, (top + bottom) / 2 / self._height
@@ -258,10 +249,7 @@ class KindJudge:
         return "caption"
 
     def _rolls(self, group: TrackGroup) -> bool:
-        """Return whether a text is a roll-up caption, whose lines move up one line at a time as in live captions.
-
-        Either this text has rolled up, or it is at a position where recent roll-up captions appeared.
-        """
+        """Return whether a text rolls up line by line, as live captions do, or is where recent ones appeared."""
         stages = group.lines[0].stages
         middles = [((stage.box[1] + stage.box[3]) / 2 + self._y) / self._height for stage in stages]
         if self._scrolls or not (max(middles) < TOP or min(middles) > BOTTOM):
@@ -351,11 +339,7 @@ def rolls_up_to(lower: LineTrack, upper: LineTrack) -> bool:
 
 
 def is_better(other: LineTrack, line: LineTrack) -> bool:
-    """Return whether ``other`` is at the same place as ``line`` and is clearly the better reading.
-
-    ``other`` must be shown at this place in most frames of ``line``, and have clearly more letters or a clearly higher
-    confidence.
-    """
+    """Return whether ``other`` was at the same place in most frames of ``line``, and is clearly the better reading."""
     if other is line or other.places or line.places or not other.readings:
         return False
     together = min(other.last_frame, line.last_frame) - max(other.first_frame, line.first_frame) + 1

@@ -69,10 +69,7 @@ class StillPage:
 
 
 class SlideWatch:
-    """Detects the pages of a video that are shown without motion. It must be given every frame.
-
-    ``height`` is the height of the frames in pixels.
-    """
+    """Detects pages shown without motion, given every frame. ``height`` is the height of the frames in pixels."""
 
     def __init__(self, height: int) -> None:
         self._step = max(1, round(height / SMALL_HEIGHT))
@@ -168,11 +165,7 @@ class SlideWatch:
         return ended
 
     def _update(self, page: StillPage, small: Gray, seconds: float) -> None:
-        """Add new still content, such as bullet points, to the page.
-
-        Once the page has been shown for long enough, it becomes established. The recent frames are then searched for
-        the first frame that shows it.
-        """
+        """Add new still content to the page, such as bullet points; after a while, establish it and find its start."""
         if self._rested is not None:
             calm = self._pixels_at_rest(small.shape)
             if page.is_established:  # earlier, the page may be fading in

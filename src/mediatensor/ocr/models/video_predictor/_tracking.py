@@ -155,10 +155,7 @@ class LineTrack:
 
     @property
     def stages(self) -> list[LineTrack]:
-        """The earlier tracks that this line continues, in order, and then this line itself.
-
-        An earlier track has the first words of this text, or the same text before it rolled up one line.
-        """
+        """The earlier tracks that this line continues, which have its first words or are one line lower, and itself."""
         earlier = self.grew_from or self.rolled_from
         return [self] if earlier is None else [*earlier.stages, self]
 
@@ -173,7 +170,6 @@ class LineTrack:
 
     @property
     def root(self) -> LineTrack:
-        """The first line in `stages`."""
         return self.stages[0]
 
     @property
@@ -242,7 +238,6 @@ class LineTrack:
 
     @property
     def is_sung(self) -> bool:
-        """Whether the words of the line change their colour one by one."""
         return is_sung(self._course)
 
     def absorb(self, other: LineTrack) -> None:
@@ -271,9 +266,7 @@ class LineTrack:
         self.readings = [whole._replace(text=join_pieces(*texts), confidence=max(whole.confidence, piece.confidence))]
 
     def take_mean(self) -> Gray | None:
-        """Return the mean of the frames that show the line, in which a moving background is blurred; None if too few
-        show it.
-        """
+        """Return the mean of the frames with the line, which blurs a moving background; None if they are too few."""
         total, self._sum = self._sum, None
         if total is None or self._num_summed < FEWEST_FOR_MEAN:
             return None
@@ -312,9 +305,7 @@ class LineTracker:
         return range(self._recent[0].frame, self._recent[-1].frame + 1) if self._recent else range(0)
 
     def see(self, picture: Picture, reader: FrameReader) -> list[LineTrack]:
-        """Process the next frame, in which ``reader`` reads new lines. Return the tracks of lines that are no longer
-        shown.
-        """
+        """Process the next frame, in which ``reader`` reads new lines. Return the tracks of lines that have ended."""
         self.remember(picture)
         self._note_cut(picture)
         ended = self._follow(picture, reader)
@@ -401,10 +392,7 @@ class LineTracker:
         return [track for track in gone + lost if track.readings and track not in self.moving]
 
     def _renew(self, track: LineTrack, picture: Picture) -> bool:
-        """Measure the strokes of a text again, because it may have been fading in when it was detected.
-
-        Return whether the new strokes can be used.
-        """
+        """Measure the strokes of a text that may have been fading in again. Return whether the new ones can be used."""
         recent = [one for one in self._recent if one.frame >= track.earliest_frame]
         # While one text fades into another, pixels that stay the same belong to both texts.
         shown = [one.luma for one in recent if one.frame >= track.first_frame]

@@ -329,10 +329,7 @@ class TextStream(Iterator[TextTrack]):
         }
 
     def _identity(self) -> tuple[Any, ...]:
-        """Return values that identify the video and the predictor's settings, to check whether a state belongs to them.
-
-        No frame is decoded.
-        """
+        """Return what identifies the video and the settings, to check that a state belongs to them; decode no frame."""
         stated, predictor = self._decoder.metadata, self._predictor
         rates = (stated.codec, stated.average_fps_from_header, stated.num_frames_from_header)
         characters = hashlib.sha256(predictor.reco_predictor.model.vocab.encode()).hexdigest()
