@@ -51,21 +51,13 @@ SPACE_BESIDE = 1.0
 
 @dataclass(frozen=True)
 class FoundLine:
-    """A line or word box that was cropped and read.
+    """A line or word box that was cropped and read."""
 
-    Attributes:
-        place: The box that was cropped, relative to the page: a straight box (4,), or four corners (4, 2), starting
-            with the corner where the text starts.
-        value: The text.
-        confidence: The probability that the text is right.
-        unread: The reason why all or part of the line is missing from the page's text, as in `UnreadLine`; ``None`` if
-            nothing is missing.
-    """
-
+    # Relative to the page: a straight box (4,), or four corners (4, 2), of which the first is where the text starts.
     place: FloatingArray
     value: str
     confidence: float
-    unread: str | None = None
+    unread: str | None = None  # why all or part of the line is missing from the page's text, as in `UnreadLine`
 
 
 @dataclass
@@ -73,29 +65,16 @@ class ClassWords:
     """The words on a page that belong to one class of the text detector.
 
     Each field except ``unread`` and ``found`` has one item for each of the N words.
-
-    Attributes:
-        boxes: Boxes relative to the page: straight (N, 4), or quads (N, 4, 2) whose first corner is where the text
-            starts.
-        scores: The detector's score for each word, (N,).
-        texts: The text of each word, with its confidence.
-        orientations: How far each word is turned, as ``{"value": degrees, "confidence": ...}``.
-        line_ids: The number of the detected line that contains each word; ``None`` if the detector found words rather
-            than lines.
-        characters: The characters of each word with their positions; ``None`` if the recogniser does not locate
-            characters.
-        unread: Lines that were not read, or only partly read.
-        found: All lines or word boxes that were cropped, including those without text.
     """
 
-    boxes: FloatingArray
-    scores: FloatingArray
-    texts: list[tuple[str, float]]
-    orientations: list[dict[str, Any]]
-    line_ids: npt.NDArray[np.int64] | None = None
-    characters: list[Sequence[Character]] | None = None
-    unread: list[UnreadLine] = field(default_factory=list)
-    found: list[FoundLine] = field(default_factory=list)
+    boxes: FloatingArray  # relative: straight (N, 4), or quads (N, 4, 2) whose first corner is where the text starts
+    scores: FloatingArray  # of the detector, (N,)
+    texts: list[tuple[str, float]]  # with their confidences
+    orientations: list[dict[str, Any]]  # as ``{"value": degrees, "confidence": ...}``
+    line_ids: npt.NDArray[np.int64] | None = None  # of the detected lines; None if the detector found words
+    characters: list[Sequence[Character]] | None = None  # None if the recogniser does not locate characters
+    unread: list[UnreadLine] = field(default_factory=list)  # lines that were not read, or only partly
+    found: list[FoundLine] = field(default_factory=list)  # all lines or word boxes, including those without text
 
 
 def no_words(straight: bool = True) -> ClassWords:

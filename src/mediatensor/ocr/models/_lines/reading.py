@@ -142,22 +142,15 @@ def stored_arrays(file: Path, sha256: str) -> dict[str, npt.NDArray[np.generic]]
 class LineRecognizer(Protocol):
     """A network that reads whole lines.
 
-    Attributes:
-        cfg: Contains ``input_shape``, ``mean`` and ``std``.
-        characters: The character of each class except class 0, the blank.
-        step_pixels: Number of pixel columns of the line's image that each output step covers.
-        head: The last layer. The whole network has the same device and dtype as this layer.
-        right_to_left: Whether the model returns right-to-left text in visual order, from left to right.
-
     Some models can detect scripts that they cannot read. They have an additional attribute ``script_classifier``, a
     `ScriptClassifier`, and their output also contains the classifier's scores, as ``"scripts"``.
     """
 
-    cfg: dict[str, Any]
-    characters: Sequence[str]
-    step_pixels: int
-    head: nn.Linear
-    right_to_left: bool
+    cfg: dict[str, Any]  # with ``input_shape``, ``mean`` and ``std``
+    characters: Sequence[str]  # of each class except class 0, the blank
+    step_pixels: int  # number of pixel columns of the line's image that each output step covers
+    head: nn.Linear  # the last layer, whose device and dtype are those of the whole network
+    right_to_left: bool  # whether the model returns right-to-left text in visual order, from left to right
 
     def parameters(self) -> Iterator[nn.Parameter]: ...
 
@@ -166,20 +159,12 @@ class LineRecognizer(Protocol):
 
 @dataclass(frozen=True)
 class LineReading:
-    """The recognised text of one line.
+    """The recognised text of one line."""
 
-    Attributes:
-        words: The words. Their boxes are relative to the line's image.
-        confidence: Mean confidence of the characters, or 0 if there are none. It serves to compare several readings of
-            a line.
-        has_gaps: Whether some ink of the line belongs to no recognised character.
-        script: The name of the line's script if the recogniser cannot read this script, otherwise ``None``. If a script
-            is set, ``words`` consist of letters that only look like the printed ones.
-    """
-
-    words: list[LineWord]
-    confidence: float
-    has_gaps: bool = False
+    words: list[LineWord]  # with boxes relative to the line's image
+    confidence: float  # mean of the characters, or 0 if there are none, to compare several readings of a line
+    has_gaps: bool = False  # whether some ink of the line belongs to no recognised character
+    # A script that the recogniser cannot read: ``words`` consist of letters that only look like the printed ones.
     script: str | None = None
 
     @property

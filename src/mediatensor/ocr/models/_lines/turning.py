@@ -86,23 +86,13 @@ class LineClassifier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LineEvidence:
-    """Evidence from one line about the turn of its page.
+    """Evidence from one line about the turn of its page."""
 
-    Attributes:
-        length: Length of the line's longer side, which determines the weight of its vote. All lines of a page must use
-            the same unit.
-        tall: Whether the line's crop was rotated by 90 degrees counter-clockwise (``np.rot90``) before it was
-            classified, because it is taller than wide.
-        aspect: Size of the crop along the direction in which it was read, divided by its size across that direction.
-            Below 1, the direction is probably wrong.
-        upside_down: Probability that the crop, rotated if ``tall``, is upside down; ``None`` if unknown.
-        confidences: The recogniser's mean confidence on this line, for each turn at which the line was read.
-    """
-
-    length: float
-    tall: bool
-    aspect: float
-    upside_down: float | None = None
+    length: float  # of the longer side, in the same unit for all lines of a page: the weight of the line's vote
+    tall: bool  # whether the crop is taller than wide, and was rotated (``np.rot90``) before it was classified
+    aspect: float  # size of the crop along the direction in which it was read, divided by its size across it
+    upside_down: float | None = None  # probability that the crop, rotated if ``tall``, is upside down
+    # The recogniser's mean confidence on this line, for each turn at which the line was read.
     confidences: Mapping[int, float] = field(default_factory=dict)
 
 

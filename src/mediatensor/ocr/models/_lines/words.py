@@ -129,19 +129,12 @@ def word_confidence(confidences: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class LineCharacters:
-    """Characters of one line, including spaces.
-
-    Attributes:
-        values: The characters, ordered by their position.
-        starts: Where each character starts, as a fraction of the width of the line's image.
-        stops: Where each character ends, in the same unit.
-        confidences: The probability of each character, in [0, 1].
-    """
+    """Characters of one line, including spaces, ordered by their position."""
 
     values: Sequence[str]
-    starts: FloatArray
+    starts: FloatArray  # where each character starts, as a fraction of the width of the line's image
     stops: FloatArray
-    confidences: FloatArray
+    confidences: FloatArray  # the probability of each character, in [0, 1]
 
 
 @dataclass(frozen=True)
@@ -347,16 +340,10 @@ def _make_word(
 
 @dataclass(frozen=True)
 class MissingSpace:
-    """A space that the recogniser missed in a line.
+    """A space that the recogniser missed in a line."""
 
-    Attributes:
-        index: Index of the character before which the space belongs.
-        step: The time step of the recogniser's output at which this space has the highest probability.
-        probability: Probability that there is a space.
-    """
-
-    index: int
-    step: int
+    index: int  # of the character before which the space belongs
+    step: int  # the time step of the recogniser's output at which this space has the highest probability
     probability: float
 
 

@@ -48,20 +48,12 @@ class OnnxNode(NamedTuple):
 
 @dataclass(frozen=True)
 class OnnxGraph:
-    """The content of an ONNX file.
-
-    Attributes:
-        tensors: The tensors that the file contains, by name.
-        nodes: The operations in the order of execution. ``Identity`` operations are removed.
-        metadata: The metadata that the file's author added.
-        inputs: Names of the inputs that the caller of the network must provide.
-        outputs: Names of the outputs.
-    """
+    """The content of an ONNX file."""
 
     tensors: dict[str, Array]
-    nodes: tuple[OnnxNode, ...]
-    metadata: dict[str, str]
-    inputs: tuple[str, ...] = ()
+    nodes: tuple[OnnxNode, ...]  # in the order of execution, without ``Identity`` operations
+    metadata: dict[str, str]  # that the file's author added
+    inputs: tuple[str, ...] = ()  # names of the inputs that the caller of the network must provide
     outputs: tuple[str, ...] = ()
 
 

@@ -199,15 +199,11 @@ def make_network(
     other_options: Sequence[str] = (),
     **settings: Any,
 ) -> NetworkT:
-    """Create the network of an architecture, for its factory function.
+    """Create the ``network`` of an architecture, for its factory function.
 
-    Args:
-        arch: The name of the factory function.
-        network: The class of the network.
-        *inputs: Positional arguments of the class, which users cannot pass to the factory.
-        options: Arguments of the class that the user passed to the factory. An error names an unknown argument.
-        other_options: Other arguments of the factory, which the error lists.
-        **settings: More arguments of the class, of which the network gets copies.
+    ``options`` are the arguments of the class that the user passed to the factory. For unknown ones, an error lists the
+    arguments that users can pass: those of the class, without ``inputs`` and ``settings``, and ``other_options``. The
+    network gets copies of ``settings``.
     """
     parameters = list(inspect.signature(network).parameters)[len(inputs) :]
     accepted = [name for name in parameters if name not in settings]

@@ -137,14 +137,9 @@ def _find_weights(card: ModelCard) -> tuple[Path, str | None]:
 def load_weights(
     model: nn.Module, arch: str, path: str | os.PathLike[str] | None = None, ignore_keys: Collection[str] = ()
 ) -> None:
-    """Load a weights file into a model of the architecture ``arch``.
+    """Load the weights file ``path``, by default that of `find_weights`, into a model of the architecture ``arch``.
 
-    Args:
-        model: The model.
-        arch: The architecture of the model.
-        path: The file; ``None`` finds it with `find_weights`.
-        ignore_keys: Names of parameters that are not loaded, for example those of the last layer if the classes of the
-            model differ from those in the file.
+    The parameters ``ignore_keys`` are not loaded, for example those of the last layer if the model has other classes.
     """
     if path is not None:
         file = check_file(path)

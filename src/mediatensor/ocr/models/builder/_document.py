@@ -34,17 +34,11 @@ from ._parts import (
 
 @dataclass(frozen=True)
 class Structured:
-    """The structure of a page.
+    """The structure of a page."""
 
-    Attributes:
-        found: Regions, tables and fields that rules found, or ``None``.
-        regions: Regions that a layout network found, or ``None``.
-        grids: Tables that a network found, or ``None``.
-    """
-
-    found: PageStructure | None = None
-    regions: Mapping[str, Any] | None = None
-    grids: Any = None
+    found: PageStructure | None = None  # by rules
+    regions: Mapping[str, Any] | None = None  # by a network
+    grids: Any = None  # tables, found by a network
 
 
 @dataclass

@@ -25,20 +25,13 @@ class Regions:
 
     Regions are sorted by their first pixel, row by row, and runs are sorted by region. All arrays except ``starts``
     have one item for each run.
-
-    Args:
-        region: Number of each run's region, ascending from 0, int64 (R,).
-        row: Row of each run, ascending within a region, int64 (R,).
-        left: First column of each run, int64 (R,).
-        right: Last column of each run (inclusive), int64 (R,).
-        starts: For each region, the index of its first run, int64 (N,).
     """
 
-    region: NDArray[np.int64]
-    row: NDArray[np.int64]
+    region: NDArray[np.int64]  # the number of each run's region, ascending from 0
+    row: NDArray[np.int64]  # ascending within a region
     left: NDArray[np.int64]
-    right: NDArray[np.int64]
-    starts: NDArray[np.int64]
+    right: NDArray[np.int64]  # the last column, inclusive
+    starts: NDArray[np.int64]  # (N,): the index of each region's first run
 
     def __len__(self) -> int:
         return len(self.starts)

@@ -126,20 +126,14 @@ heights.
 
 @dataclass(frozen=True)
 class Window:
-    """A part of a page on which the detector runs again.
-
-    Attributes:
-        left, top, right, bottom: Position in pixels; ``right`` and ``bottom`` are one past the last pixel.
-        scale: The factor by which the window is enlarged for the detector.
-        dark, light: Two grey levels, from 0 to 255, which become black and white in the detector's input.
-    """
+    """A part of a page on which the detector runs again."""
 
     left: int
     top: int
-    right: int
+    right: int  # one past the last pixel, as is ``bottom``
     bottom: int
-    scale: float
-    dark: float = 0.0
+    scale: float  # the factor by which the window is enlarged for the detector
+    dark: float = 0.0  # the grey levels, from 0 to 255, that become black and white in the detector's input
     light: float = 255.0
 
     @property
@@ -150,18 +144,11 @@ class Window:
 
 @dataclass(frozen=True)
 class InkLeftOver:
-    """The connected pieces of ink outside all boxes.
+    """The M connected pieces of ink outside all boxes."""
 
-    Attributes:
-        bounds: Bounding box of each of the M pieces, int64 (M, 4): left, top, right, bottom. The last two are one past
-            the last pixel.
-        fill: For each piece, the share of its bounding box that is ink, (M,).
-        pixels: A map of the page that is true for the pixels of all pieces, bool (H, W).
-    """
-
-    bounds: IntArray
-    fill: FloatArray
-    pixels: NDArray[np.bool_]
+    bounds: IntArray  # int64 (M, 4): left, top, right, bottom; the last two are one past the last pixel
+    fill: FloatArray  # the share of each bounding box that is ink, (M,)
+    pixels: NDArray[np.bool_]  # a map of the page, (H, W), that is true for the pixels of all pieces
 
     @property
     def letters(self) -> IntArray:

@@ -276,23 +276,16 @@ def build_detector(
 
 @dataclass(frozen=True)
 class TargetMaps:
-    """The training targets for a batch of N images. Each field is a map (N, classes, H, W).
+    """The training targets for a batch of N images. Each field is a map (N, classes, H, W)."""
 
-    Args:
-        text: True inside boxes, bool.
-        kernel: True inside shrunken boxes, bool.
-        known: True for the pixels that count in the loss, bool. It is false in boxes that are too small to learn, and
-            in the whole image if the class was not annotated in it.
-        border: 1 on the outlines of boxes, float32. Inside and outside, the value falls with the distance from the
-            outline. It reaches 0 at the distance by which boxes are shrunken.
-        border_known: True inside boxes and up to this distance outside them, bool.
-    """
-
-    text: NDArray[np.bool_]
-    kernel: NDArray[np.bool_]
+    text: NDArray[np.bool_]  # true inside boxes
+    kernel: NDArray[np.bool_]  # true inside shrunken boxes
+    # True for the pixels that count in the loss. It is false in boxes that are too small to learn, and in the whole
+    # image if the class was not annotated in it.
     known: NDArray[np.bool_]
+    # 1 on the outlines of boxes, and less inside and outside, down to 0 at the distance by which boxes are shrunken.
     border: NDArray[np.float32]
-    border_known: NDArray[np.bool_]
+    border_known: NDArray[np.bool_]  # true inside boxes and up to this distance outside them
 
 
 def draw_targets(
