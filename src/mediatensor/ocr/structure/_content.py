@@ -8,6 +8,7 @@ to about two megapixels, which are enough to show every visible rule.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -461,9 +462,8 @@ def _line_ids(
     rows[order] = np.cumsum(is_new)
     order = np.lexsort((x0, rows))
     is_new[1:] = np.diff(rows[order]) != 0
-    starts = np.flatnonzero(is_new)
     ends = x1[order]
-    for start, stop in zip(starts, np.append(starts[1:], len(order)), strict=True):
+    for start, stop in pairwise([*np.flatnonzero(is_new), len(order)]):
         ends[start:stop] = np.maximum.accumulate(ends[start:stop])
     larger = np.maximum(sizes[order][1:], sizes[order][:-1])
     is_new[1:] |= x0[order][1:] - ends[:-1] > _MAX_WORD_GAP * larger
