@@ -18,6 +18,7 @@ from PIL import Image
 from processes import find_program
 
 __all__ = [
+    "TURNS",
     "Annotation",
     "PdftotextWord",
     "annotated",
@@ -32,6 +33,8 @@ __all__ = [
     "text_page",
 ]
 
+# Entries of pages that are turned, or cropped.
+TURNS = ["", "/CropBox[50 80 600 780]", "/Rotate 90", "/Rotate 180/CropBox[50 80 600 780]", "/Rotate 270"]
 _PADDING = bytes.fromhex("28BF4E5E4E758A4164004E56FFFA01082E2E00B6D0683E802F0CA9FE6453697A")
 
 

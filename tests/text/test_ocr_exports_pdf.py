@@ -20,7 +20,7 @@ import torch
 from PIL import Image
 
 import pdf_files
-from mediatensor.errors import InvalidArgumentError, MissingDependencyError
+from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr import DocumentFile
 from mediatensor.ocr.io import Block, Document, Line, Page, PDFExporter, Table, TableCell, Word
 
@@ -494,13 +494,6 @@ def test_pages_without_images_are_refused() -> None:
 def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=next(iter(options))):
         PDFExporter(**options)
-
-
-def test_missing_pypdfium2_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pypdfium2", None)
-
-    with pytest.raises(MissingDependencyError, match="ocr"):
-        page_of().export_as_pdf()
 
 
 def test_threads_write_side_by_side() -> None:

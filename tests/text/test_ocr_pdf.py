@@ -215,8 +215,9 @@ def test_missing_page_is_refused() -> None:
             pages[wrong]
         with pytest.raises(IndexError):
             read_pdf(THREE, pages=[0, wrong])
-        with pytest.raises(OutOfRangeError):
-            pages.text_layer(wrong)
+        for stored in (pages.text_layer, pages.page_content, (pages[:2] + pages[2:]).page_content):
+            with pytest.raises(OutOfRangeError):
+                stored(wrong)
     for wrong_type in (1.0, None, "0", [0], np.array([0, 1])):
         with pytest.raises(TypeError, match="int and slice"):
             pages[wrong_type]  # type: ignore[index]

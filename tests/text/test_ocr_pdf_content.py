@@ -11,7 +11,6 @@ import pytest
 from PIL import Image
 
 import pdf_files
-from mediatensor.errors import OutOfRangeError
 from mediatensor.ocr.io import DocumentFile, read_pdf
 from mediatensor.ocr.structure import PageContent
 from processes import find_program
@@ -62,10 +61,7 @@ def test_content_has_type_and_lines_of_text() -> None:
     assert (content.width, content.height) == pytest.approx((612, 792))
 
 
-TURNS = ["", "/CropBox[50 80 600 780]", "/Rotate 90", "/Rotate 180/CropBox[50 80 600 780]", "/Rotate 270"]
-
-
-@pytest.mark.parametrize("entries", TURNS)
+@pytest.mark.parametrize("entries", pdf_files.TURNS)
 @pytest.mark.parametrize("options", [{}, {"rotation": 90}, {"crop": (20, 30, 40, 60)}])
 def test_content_is_where_it_is_rendered(entries: str, options: dict[str, object]) -> None:
     drawing = b"0 0 1 rg 1 0 0 RG 4 w 150 400 m 350 400 l S BT /F 24 Tf 200 500 Td (Hello world) Tj ET " + PICTURE
@@ -159,9 +155,3 @@ def test_odd_pages_have_content(drawing: bytes) -> None:
     assert content.texts == ()
     for boxes in (content.horizontal_rules, content.vertical_rules, content.pictures):
         assert np.isfinite(boxes).all()
-
-
-def test_missing_page_is_refused() -> None:
-    pages = read_pdf(pdf_files.document([b""])) + read_pdf(pdf_files.document([b""]))
-    with pytest.raises(OutOfRangeError):
-        pages.page_content(2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from mediatensor.ocr.io import read_pdf
 
 # Private: a page with as many objects as the limit has takes PDFium a quarter of a minute.
 from mediatensor.ocr.io._documents import pdfium as _pdfium
+from ocr_export_pages import page_of
 
 pytest.importorskip("pypdfium2", reason="needs pypdfium2")
 
@@ -88,8 +90,9 @@ def test_unknown_arguments_are_refused() -> None:
 
 def test_missing_pypdfium2_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pypdfium2", None)
-    with pytest.raises(MissingDependencyError, match=r"mediatensor\[ocr\]"):
-        read_pdf(SMALL)
+    for use_pdfium in (partial(read_pdf, SMALL), page_of().export_as_pdf):
+        with pytest.raises(MissingDependencyError, match=r"mediatensor\[ocr\]"):
+            use_pdfium()
 
 
 # Passwords

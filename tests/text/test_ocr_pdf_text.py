@@ -19,7 +19,6 @@ CONTENT = pdf_files.text_page(
     (72, 700, "Hello brave world"), (72, 660, "second line, 12.50 \u20ac"),
     (300, 400, "caf\u00e9 na\u00efve"), (540, 90, "edge"),
 ) + b"\nBT /F 12 Tf 0 1 -1 0 300 500 Tm (upward text) Tj ET"  # fmt: skip
-TURNS = ["", "/CropBox[50 80 600 780]", "/Rotate 90", "/Rotate 180/CropBox[50 80 600 780]", "/Rotate 270"]
 
 
 def values(words: list[Word]) -> list[str]:
@@ -41,7 +40,7 @@ def ink_around(pages: Pages, word: Word) -> list[float]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("entries", TURNS)
+@pytest.mark.parametrize("entries", pdf_files.TURNS)
 @pytest.mark.parametrize("options", [{}, {"rotation": 90.0}, {"rotation": 180, "scale": 3}, {"crop": (20, 30, 40, 60)}])
 def test_boxes_match_the_ink(entries: str, options: dict[str, object]) -> None:
     pages = read_pdf(pdf_files.document([CONTENT], entries=entries), **{"scale": 4, **options})
@@ -150,7 +149,7 @@ def test_text_layer_has_words_of_fields_and_annotations(tmp_path: Path) -> None:
     assert sorted(word.value for word in pdf_files.pdftotext(path)) == sorted(FILLED_IN)
 
 
-@pytest.mark.parametrize("entries", TURNS)
+@pytest.mark.parametrize("entries", pdf_files.TURNS)
 @pytest.mark.parametrize("box", ["0 0 612 792", "-90 -70 1200 1600"])
 def test_fields_are_where_they_are_drawn(entries: str, box: str) -> None:
     """PDFium resets the boxes of a page when it merges fields into the page."""
