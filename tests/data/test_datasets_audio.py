@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import wave
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from mediatensor.encoders import AudioEncoder
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.samplers import audio_clips_at_random_timestamps, audio_clips_at_regular_timestamps
 from mediatensor.transforms import LogMelSpectrogram
+from wav_files import wav
 
 RATE = 8000
 NUM_SAMPLES = 12_000
@@ -34,21 +34,14 @@ def ramp(num_samples: int, first: int = 0) -> NDArray[np.int16]:
     return np.stack([numbers, -numbers])
 
 
-def write_wav(path: Path, pcm: NDArray[np.int16]) -> Path:
-    with wave.open(str(path), "wb") as file:
-        file.setparams((len(pcm), 2, RATE, 0, "NONE", ""))
-        file.writeframes(np.ascontiguousarray(pcm.T).tobytes())
-    return path
-
-
 @pytest.fixture(scope="module")
 def sounds(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """A WAV and a FLAC file with the same samples, and a WAV with later ones."""
     folder = tmp_path_factory.mktemp("sounds")
     floats = torch.from_numpy(ramp(NUM_SAMPLES)).float() / 32768
     AudioEncoder(floats, sample_rate=RATE).to_file(folder / "b.flac")
-    write_wav(folder / "a.wav", ramp(NUM_SAMPLES))
-    write_wav(folder / "c.wav", ramp(NUM_SAMPLES, NUM_SAMPLES))
+    for name, first in (("a", 0), ("c", NUM_SAMPLES)):
+        (folder / f"{name}.wav").write_bytes(wav("pcm_s16le", ramp(NUM_SAMPLES, first).T / 32768, RATE))
     return [folder / "a.wav", folder / "b.flac", folder / "c.wav"]
 
 

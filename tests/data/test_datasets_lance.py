@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import random
 import shutil
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from mediatensor._engine.pyav.encoding import write_test_pattern
 from mediatensor.datasets import DataLoader, VideoClips, as_items
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError, MediaTensorError
+from places import in_child, needs_fork
 
 lance = import_on_use("lance", reason="needs pylance")
 pa = import_on_use("pyarrow", reason="pylance needs it")
@@ -151,27 +150,17 @@ def test_workers_read_the_same_batches(videos: list[bytes], tmp_path: Path) -> N
             DataLoader(clips, 5, num_workers=1, multiprocessing_context="fork")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@needs_fork
 @pytest.mark.filterwarnings("ignore:lance is not fork-safe", "ignore:This process:DeprecationWarning")
 def test_a_forked_process_is_told_and_does_not_hang(videos: list[bytes], tmp_path: Path) -> None:
     items = as_items(written(tmp_path, videos, "blob"), kind="video")
     assert VideoDecoder(items[0].source)[0].shape == (3, 120, 160)
-    child = os.fork()
-    if not child:
-        status = 1
-        try:
+
+    def open_a_row() -> None:
+        with pytest.raises(MediaTensorError, match="forkserver"):
             items[1].source.open()  # type: ignore[union-attr]
-        except MediaTensorError as error:
-            status = 0 if "forkserver" in str(error) else 2
-        finally:
-            os._exit(status)
-    end = time.monotonic() + 60
-    while (found := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < end:
-        time.sleep(0.02)
-    if found == (0, 0):
-        os.kill(child, 9)
-        os.waitpid(child, 0)
-    assert found == (child, 0)
+
+    in_child(tmp_path, open_a_row)
 
 
 def test_damaged_datasets_are_refused(videos: list[bytes], tmp_path: Path) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import wave
 from pathlib import Path
 
 import numpy as np
 
 from mediatensor.datasets import AudioClips
 from mediatensor.distributed import AudioReader, clip_rows
+from wav_files import wav
 
 
 def not_media(folder: Path) -> str:
@@ -19,9 +19,7 @@ def not_media(folder: Path) -> str:
 
 def ramp(path: Path, num_samples: int, rate: int = 8000) -> str:
     """A WAV file of one channel whose k-th sample is k / 32768."""
-    with wave.open(str(path), "wb") as file:
-        file.setparams((1, 2, rate, 0, "NONE", ""))
-        file.writeframes(np.arange(num_samples, dtype="<i2").tobytes())
+    path.write_bytes(wav("pcm_s16le", np.arange(num_samples)[:, None] / 32768, rate))
     return str(path)
 
 
