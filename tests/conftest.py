@@ -26,6 +26,7 @@ from hypothesis import settings
 
 import media
 import media_audio
+import mediatensor
 import memory_return
 import sampling
 from exactness import Truth, find_truth
@@ -258,6 +259,17 @@ def count(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], i
         return len(decoded)
 
     return run
+
+
+@pytest.fixture
+def own_limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let a test set the number of threads and the bytes of kept frames, which are the defaults before and after it."""
+    for variable in ("MEDIATENSOR_NUM_THREADS", "MEDIATENSOR_FRAME_CACHE_BYTES"):
+        monkeypatch.delenv(variable, raising=False)
+    yield
+    monkeypatch.undo()
+    mediatensor.set_num_threads(None)
+    mediatensor.set_frame_cache_bytes(None)
 
 
 @pytest.fixture(autouse=True)

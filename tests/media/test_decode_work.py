@@ -5,7 +5,7 @@ The frame cache is off here, except in one test; `test_frame_cache` tests its sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,10 +21,8 @@ Count = Callable[..., int]
 
 
 @pytest.fixture(autouse=True)
-def _no_frame_cache() -> Iterator[None]:
+def _no_frame_cache(own_limits: None) -> None:
     mediatensor.set_frame_cache_bytes(0)
-    yield
-    mediatensor.set_frame_cache_bytes(None)
 
 
 @pytest.fixture(scope="module")

@@ -18,14 +18,11 @@ from ocr_reading import reader, text_page, words_of
 INDICES = [31, 2, 17, 18, 39, 0, 17]
 
 
-def test_frames_with_any_budget_of_threads(clip: Path, clip_rgb: torch.Tensor) -> None:
+def test_frames_with_any_budget_of_threads(clip: Path, clip_rgb: torch.Tensor, own_limits: None) -> None:
     for budget in (1, 2, 7):
         set_num_threads(budget)
-        try:
-            with VideoDecoder(clip) as decoder, ThreadPoolExecutor(3) as pool:
-                batches = list(pool.map(lambda _, open=decoder: open.get_frames_at(INDICES).data, range(6)))
-        finally:
-            set_num_threads(None)
+        with VideoDecoder(clip) as decoder, ThreadPoolExecutor(3) as pool:
+            batches = list(pool.map(lambda _, open=decoder: open.get_frames_at(INDICES).data, range(6)))
         assert all(torch.equal(batch, clip_rgb[INDICES]) for batch in batches)
 
 

@@ -55,7 +55,7 @@ def test_every_decoder_with_frame_threads_is_tested() -> None:
 
 
 @pytest.mark.parametrize("name", sorted([*CLIPS, *SPECS]))
-def test_frames_match_single_thread(name: str, tmp_path: Path) -> None:
+def test_frames_match_single_thread(name: str, tmp_path: Path, own_limits: None) -> None:
     if name in CLIPS:
         path = media.make(CLIPS[name], tmp_path)
     else:
@@ -66,13 +66,10 @@ def test_frames_match_single_thread(name: str, tmp_path: Path) -> None:
     truth = find_truth(path)
     assert len(set(truth.checksums)) == len(truth) > 8
     mediatensor.set_frame_cache_bytes(0)
-    try:
-        with truth.open(num_ffmpeg_threads=_NUM_THREADS) as decoder:
-            for index in range(len(truth) - 1, -1, -3):
-                assert_same(truth, index, decoder[index])
-            for index, data in enumerate(decoder):
-                assert_same(truth, index, data)
-            for index in (1, 0, len(truth) - 1, 2):
-                assert_same(truth, index, decoder[index])
-    finally:
-        mediatensor.set_frame_cache_bytes(None)
+    with truth.open(num_ffmpeg_threads=_NUM_THREADS) as decoder:
+        for index in range(len(truth) - 1, -1, -3):
+            assert_same(truth, index, decoder[index])
+        for index, data in enumerate(decoder):
+            assert_same(truth, index, data)
+        for index in (1, 0, len(truth) - 1, 2):
+            assert_same(truth, index, decoder[index])

@@ -28,13 +28,7 @@ GOP = 12
 VARIABLE = "MEDIATENSOR_FRAME_CACHE_BYTES"
 Count = Callable[..., int]
 
-
-@pytest.fixture(autouse=True)
-def _default_bound(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.delenv(VARIABLE, raising=False)
-    yield
-    monkeypatch.delenv(VARIABLE, raising=False)
-    mediatensor.set_frame_cache_bytes(None)
+pytestmark = pytest.mark.usefixtures("own_limits")
 
 
 @pytest.fixture

@@ -45,10 +45,8 @@ def files() -> list[bytes]:
 
 
 @pytest.fixture
-def eight_threads() -> Any:
+def eight_threads(own_limits: None) -> None:
     set_num_threads(8)
-    yield
-    set_num_threads(None)
 
 
 def same(images_found: list[torch.Tensor], expected: list[torch.Tensor]) -> bool:
@@ -137,14 +135,11 @@ def test_a_list_is_decoded_side_by_side(eight_threads: None) -> None:
     assert len(decode_png([ObservedFile(file, together.wait) for _ in range(4)])) == 4
 
 
-def test_no_more_threads_than_the_budget_has(files: list[bytes]) -> None:
+def test_no_more_threads_than_the_budget_has(files: list[bytes], own_limits: None) -> None:
     names = set()
     set_num_threads(1)
-    try:
-        decode_image([ObservedFile(file, lambda: names.add(threading.get_ident())) for file in files])
-        assert names == {threading.get_ident()}
-    finally:
-        set_num_threads(None)
+    decode_image([ObservedFile(file, lambda: names.add(threading.get_ident())) for file in files])
+    assert names == {threading.get_ident()}
 
 
 def test_an_error_in_a_list_says_which_one(files: list[bytes], eight_threads: None) -> None:

@@ -6,7 +6,7 @@ import io
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -166,22 +166,14 @@ def test_an_interrupt_is_passed_on() -> None:
 # Frames by several workers
 
 
-@pytest.fixture(autouse=True)
-def _default_budget(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.delenv("MEDIATENSOR_NUM_THREADS", raising=False)
-    yield
-    mediatensor.set_num_threads(None)
-    mediatensor.set_frame_cache_bytes(None)
-
-
 @pytest.fixture(params=[2, 3])
-def num_threads(request: pytest.FixtureRequest) -> int:
+def num_threads(request: pytest.FixtureRequest, own_limits: None) -> int:
     mediatensor.set_num_threads(request.param)
     return request.param
 
 
 @pytest.fixture
-def costly_splits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def costly_splits(monkeypatch: pytest.MonkeyPatch, own_limits: None) -> list[int]:
     """Record the number of workers of each split call."""
     numbers: list[int] = []
     original = run_in_parallel

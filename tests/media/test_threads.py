@@ -11,12 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 import mediatensor
 from mediatensor.errors import InvalidArgumentError
 
-
-@pytest.fixture(autouse=True)
-def _no_budget(monkeypatch: pytest.MonkeyPatch) -> object:
-    monkeypatch.delenv("MEDIATENSOR_NUM_THREADS", raising=False)
-    yield
-    mediatensor.set_num_threads(None)
+pytestmark = pytest.mark.usefixtures("own_limits")
 
 
 class NumThreads(Dataset[int]):
