@@ -369,11 +369,7 @@ def map_boxes(boxes: np.ndarray, matrix: Matrix) -> np.ndarray:
 
 
 def straighten(page: Tensor, plan: Straightening) -> Tensor:
-    """Rotate a page (C, H, W) upright; the result has the same dtype and device.
-
-    Parts of the upright page that are outside the original page are black. Rotations by multiples of 90 degrees are
-    exact. Other rotations use bilinear interpolation.
-    """
+    """Rotate a page (C, H, W) upright, exactly by multiples of 90 degrees, else bilinearly, with black outside it."""
     if plan.angle % 90 == 0:
         return torch.rot90(page, int(plan.angle // 90) % 4, (1, 2)).contiguous()
     upright = page.new_zeros((len(page), *plan.shape))

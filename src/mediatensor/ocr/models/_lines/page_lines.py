@@ -94,11 +94,7 @@ def read_page_words(
     scores: npt.NDArray[np.floating],
     turns: IntArray,
 ) -> ClassWords:
-    """Crop the boxes of single words from a page, and read each crop.
-
-    Boxes that contain no pixels are dropped. ``boxes`` are relative to the page: straight (N, 4), or quads (N, 4, 2)
-    whose corners are clockwise from the top left of the page. ``turns`` (N,) are the turns of the words in degrees.
-    """
+    """Read the words in ``boxes`` of a page, turned by ``turns`` degrees; boxes without pixels are dropped."""
     straight = boxes.ndim == 2
     places = boxes if straight else turn_quads(boxes.astype(np.float64), turns)
     crops = cut_words(page, places)

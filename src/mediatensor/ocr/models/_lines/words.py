@@ -175,10 +175,7 @@ def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_aft
 
 
 def boxes_between_gaps(ink: npt.NDArray[np.bool_]) -> list[Box]:
-    """Return the boxes of words in a line that has not been recognised yet, by cutting the line at wide ink gaps.
-
-    A box is (left, top, right, bottom), as fractions of the line's image. Without ink, one box covers the whole image.
-    """
+    """Return relative boxes (left, top, right, bottom) between wide ink gaps; one of the whole line without ink."""
     ink = remove_rules(ink)
     height, width = ink.shape
     top, bottom = ink_band(ink)

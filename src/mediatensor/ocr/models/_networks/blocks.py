@@ -63,11 +63,7 @@ def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _is_plain(x: Tensor, weight: Tensor) -> bool:
-    """Return whether a layer with this ``weight`` and input ``x`` can be run as a fused oneDNN call.
-
-    Both tensors must be float32 or bfloat16 on a CPU that can multiply them. Gradients and autocast must be off, and
-    nothing may be compiled or traced.
-    """
+    """Return whether this can be a fused oneDNN call: on a CPU, without gradients, autocast, compiling and tracing."""
     return (
         x.dtype is weight.dtype
         and x.device.type == weight.device.type == "cpu"

@@ -361,11 +361,7 @@ def _check_boxes(name: str, boxes: NDArray[np.floating[Any]]) -> None:
 def _scale_boxes(
     boxes: NDArray[np.floating[Any]], size: tuple[int, int]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Convert relative boxes to corners in pixels, (K, 4, 2), and return them with the extent (K,) of each box.
-
-    The extent is the shorter side of a straight box, and the diagonal of a quad. Callers ignore boxes with a small
-    extent.
-    """
+    """Convert relative boxes to corners in pixels, (K, 4, 2), and extents (K,): a shorter side or a diagonal."""
     height, width = size
     if boxes.ndim == 3:
         corners = boxes.astype(np.float64) * (width, height)
