@@ -311,6 +311,8 @@ class TestOtherFiles:
     def test_missing_and_foreign_files_raise(self, tmp_path: Path) -> None:
         with pytest.raises(WeightsNotFoundError, match=r"gone\.onnx"):
             load_line_recognizer(tmp_path / "gone.onnx")
+        with pytest.raises(WeightsNotFoundError):
+            load_line_recognizer("a" * 5000)
         with pytest.raises(InvalidArgumentError, match="nothing is downloaded"):
             load_line_recognizer("https://example.org/cyrillic.onnx")
         (tmp_path / "text.onnx").write_text("no network", encoding="utf-8")
@@ -395,11 +397,6 @@ def test_arguments_of_other_types_raise(tmp_path: Path, arguments: dict[str, Any
     onnx.save(line_model(CYRILLIC), path)
     with pytest.raises(InvalidArgumentError, match=named):
         load_line_recognizer(path, **arguments)
-
-
-def test_too_long_names_are_missing_files() -> None:
-    with pytest.raises(WeightsNotFoundError):
-        load_line_recognizer("a" * 5000)
 
 
 def test_without_onnxruntime_the_extra_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,6 +151,7 @@ def test_stages_may_differ_in_type() -> None:
     predictor = copy.deepcopy(reader(assume_straight_pages=False))
     predictor.det_predictor.half()
     predictor.reco_predictor.bfloat16()
+    predictor.line_classifier.half()
     page = text_page().image
     expected, read = reader(assume_straight_pages=False)([page]), predictor([page])
     assert read.render() == expected.render()

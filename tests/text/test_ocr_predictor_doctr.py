@@ -104,12 +104,6 @@ def test_architectures_by_name_run(det: str, reco: str, straight: bool) -> None:
         assert geometries(words).shape == ((len(words), 2, 2) if straight else (len(words), 4, 2))
 
 
-def test_default_architecture_of_doctr_runs() -> None:
-    torch.manual_seed(0)
-    predictor = ocr_predictor("fast_tiny", "crnn_mobilenet_v3_small", pretrained=False, det_bs=1)
-    assert len(predictor([text_page("one line").image]).pages) == 1
-
-
 @pytest.mark.parametrize("straight", [True, False])
 def test_words_have_the_boxes_and_scores_of_the_map(straight: bool) -> None:
     require_weights()

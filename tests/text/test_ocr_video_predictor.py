@@ -337,11 +337,6 @@ def test_scripts_that_cannot_be_read_are_reported(predictor: VideoTextPredictor,
     assert "Armenian" in problem
 
 
-def test_captions_in_cyrillic_letters_are_read(predictor: VideoTextPredictor, tmp_path: Path) -> None:
-    (track,) = predictor(film(tmp_path / "doors.mp4", 60, ("Осторожно, двери закрываются", 10, 50))).tracks
-    assert (track.text, track.kind) == ("Осторожно, двери закрываются", "caption")
-
-
 def test_truncated_file_gives_its_texts(predictor: VideoTextPredictor, clip: Path, tmp_path: Path) -> None:
     # The index is at the start of the file, so a truncated file can be read.
     whole = remux(clip, tmp_path / "front.mp4", movflags="faststart").read_bytes()
@@ -385,14 +380,19 @@ def test_captions_of_two_speakers_side_by_side_are_found(predictor: VideoTextPre
     assert found == [("Where is he?", 10, 39), ("I do not know.", 20, 49)]
 
 
-def test_names_in_a_corner_are_overlays(predictor: VideoTextPredictor, tmp_path: Path) -> None:
-    (track,) = predictor(film(tmp_path / "name.mp4", 60, ("Maria Lind", 10, 50, (0.2, 0.9)))).tracks
-    assert (track.text, track.kind) == ("Maria Lind", "overlay")
-
-
-def test_title_at_the_upper_edge_is_an_overlay(predictor: VideoTextPredictor, tmp_path: Path) -> None:
-    (track,) = predictor(film(tmp_path / "title.mp4", 60, ("notes.txt, edited", 10, 50, (0.5, 0.03)))).tracks
-    assert (track.text, track.kind) == ("notes.txt, edited", "overlay")
+@pytest.mark.parametrize(
+    ("text", "place", "kind"),
+    [
+        ("Maria Lind", (0.2, 0.9), "overlay"),
+        ("notes.txt, edited", (0.5, 0.03), "overlay"),  # a title
+        ("Осторожно, двери закрываются", (0.5, 0.9), "caption"),
+    ],
+)
+def test_kind_of_a_single_text(
+    predictor: VideoTextPredictor, tmp_path: Path, text: str, place: tuple[float, float], kind: str
+) -> None:
+    (track,) = predictor(film(tmp_path / "one.mp4", 60, (text, 10, 50, place))).tracks
+    assert (track.text, track.kind) == (text, kind)
 
 
 def test_languages_keep_the_spaces_between_words(clip: Path) -> None:
