@@ -46,18 +46,6 @@ def test_number_of_parameters_matches_the_card(detector: Any, recogniser: Any) -
         assert sum(parameter.numel() for parameter in model.parameters()) / 1e6 == pytest.approx(millions, rel=0.05)
 
 
-def test_detector_output_has_the_requested_entries(detector: Any, page: torch.Tensor) -> None:
-    with torch.inference_mode():
-        assert set(detector(page)) == {"preds"}
-        assert set(detector(page, return_model_output=True)) >= {"out_map"}
-        assert set(detector(page, return_model_output=True, return_preds=True)) == {"out_map", "preds"}
-    with torch.no_grad():
-        assert set(detector(page, [BOXES])) == {"loss"}
-        assert set(detector(page, [BOXES], return_model_output=True, return_preds=True)) == {"loss", "out_map", "preds"}
-    exported = ppocr_v6_small_det(exportable=True).eval()
-    assert set(exported(page)) == {"logits"}
-
-
 def test_boxes_of_the_detector_are_lines(detector: Any, page: torch.Tensor) -> None:
     with torch.inference_mode():
         ((found,),) = [out.values() for out in detector(page)["preds"]]
