@@ -184,20 +184,12 @@ def test_the_capacity_can_be_set() -> None:
         assert get_nvdec_cache_capacity() == 3
     finally:
         set_nvdec_cache_capacity(before)
-    for wrong in (-1, 2.5, "many", True):
-        with pytest.raises(RuntimeError, match="must be non-negative, got"):
-            set_nvdec_cache_capacity(wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["nvdec", "NVDEC", "ffmpeg", "beta"])
 def test_the_cuda_backend_can_be_chosen_as_in_torchcodec(name: str, clip: Path, clip_rgb: torch.Tensor) -> None:
     with set_cuda_backend(name):
         assert torch.equal(VideoDecoder(clip)[0], clip_rgb[0])
-
-
-def test_other_cuda_backends_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"Invalid CUDA backend \(x\). Supported values are 'nvdec' and 'ffmpeg'."):
-        set_cuda_backend("x").__enter__()
 
 
 def test_the_status_states_the_reason() -> None:

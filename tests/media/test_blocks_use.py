@@ -129,12 +129,6 @@ def test_order_of_calls(path: Path) -> None:
     assert len(frames) == len(VideoDecoder(path))
 
 
-@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), "a", None])
-def test_seek_times_must_be_numbers(seconds: Any, path: Path) -> None:
-    with pytest.raises(ValueError, match="seconds must be a"):
-        Demuxer(path).seek(seconds)
-
-
 def test_packets_of_two_demuxers_do_not_follow_each_other(path: Path) -> None:
     with Demuxer(path) as first, Demuxer(path) as second, first.streams[0].make_decoder() as decoder:
         decoder.decode(next(first))

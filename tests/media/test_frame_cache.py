@@ -243,12 +243,6 @@ def test_bad_environment_variable_is_named(text: str, clip: Path, monkeypatch: p
         decoder[0]
 
 
-@pytest.mark.parametrize("number", [-1, 1.5, "1", float("inf")])
-def test_a_bad_bound_is_refused(number: int) -> None:
-    with pytest.raises(InvalidArgumentError, match="num_bytes"):
-        mediatensor.set_frame_cache_bytes(number)
-
-
 def test_least_recently_used_decoder_gives_way(clip: Path, picture_bytes: int, count: Count) -> None:
     mediatensor.set_frame_cache_bytes(6 * picture_bytes)
     one, other, third = (VideoDecoder(clip, num_ffmpeg_threads=1) for _ in range(3))

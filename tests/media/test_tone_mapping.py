@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from mediatensor._engine.common.messages import forget_warnings
 from mediatensor.decoders import VideoDecoder
-from mediatensor.errors import InvalidArgumentError
 from mediatensor.transforms import CenterCrop, Resize
 
 PQ, HLG, SDR = 16, 18, 1  # of ITU-T H.273
@@ -319,12 +318,6 @@ def test_rotated_frames_are_mapped(media_data: Callable[[str], Path]) -> None:
     assert frame.shape[1:] == upright.shape[1:3] == (1920, 1080)
     # The frame is nearly black, where the levels of HLG change faster than the table.
     assert_close(frame[None, :, ::8, ::8], expected_light(upright[:, ::8, ::8], HLG, "bt2390"), mean=2)
-
-
-@pytest.mark.parametrize("value", ["reinhard", "BT2390", True, 203])
-def test_unknown_curves_are_rejected(value: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"tone_mapping .*bt2390, hable"):
-        VideoDecoder(encoded("ffv1", "gbrp12le", PQ), tone_mapping=value)
 
 
 def filtered(video: bytes, filters: str, *options: str) -> NDArray[np.uint8]:

@@ -171,18 +171,6 @@ def test_frames_of_another_dtype_are_an_error() -> None:
         ToFloat()(Frame(torch.zeros(3, 4, 4, dtype=torch.int64), 0.0, 1.0))
 
 
-@pytest.mark.parametrize("shape", [(48, 64, 3), (2, 48, 64, 1), (2, 5, 48, 64, 4)])
-def test_channels_last_is_rejected_if_the_shape_shows_it(shape: tuple[int, ...]) -> None:
-    with pytest.raises(InvalidArgumentError, match="channels-first"):
-        Resize((5, 5))(torch.zeros(shape))
-
-
-@pytest.mark.parametrize("shape", [(3, 0, 4), (3, 4, 0), (2, 0, 4, 4)])
-def test_images_without_pixels_are_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(InvalidArgumentError, match="at least one channel, row and column"):
-        Resize((5, 5))(torch.zeros(shape))
-
-
 # --- one draw for each clip
 
 

@@ -99,8 +99,6 @@ def test_ranges_that_are_refused() -> None:
     decoder = DECODERS["pcm_s16le"]
     with pytest.raises(InvalidArgumentError, match="less than or equal"):
         decoder.get_samples_played_in_range(0.2, 0.1)
-    with pytest.raises(InvalidArgumentError, match="finite"):
-        decoder.get_samples_played_in_range(float("nan"))
     with pytest.raises(InvalidArgumentError, match="pairs"):
         decoder.get_samples_played_in_ranges([(0, 1), 2])  # type: ignore[list-item]
     assert decoder.get_samples_played_in_ranges([]) == []

@@ -15,7 +15,15 @@ import torch
 
 import mediatensor
 from mediatensor import backends, datasets, decoders, distributed, ocr, samplers, transforms
-from mediatensor.decoders import AudioDecoder, AudioVideoDecoder, FrameIndex, SubtitleDecoder, VideoDecoder, WavDecoder
+from mediatensor.decoders import (
+    AudioDecoder,
+    AudioVideoDecoder,
+    Demuxer,
+    FrameIndex,
+    SubtitleDecoder,
+    VideoDecoder,
+    WavDecoder,
+)
 from mediatensor.encoders import AudioEncoder, Encoder, VideoEncoder
 from mediatensor.errors import (
     InvalidArgumentError,
@@ -32,6 +40,7 @@ PICTURES = torch.zeros(2, 3, 16, 16, dtype=torch.uint8)
 
 WAV_ENCODER = AudioEncoder(SOUND, sample_rate=8000)
 VIDEO_ENCODER = VideoEncoder(PICTURES, frame_rate=5)
+SUBTITLES = SubtitleDecoder(b"1\n00:00:01,000 --> 00:00:02,000\nHello\n")
 
 
 def refused(call: Callable[[Any], Any], value: Any, error: type[MediaTensorError], *words: str) -> None:
@@ -255,10 +264,10 @@ def test_collation(call: Callable[[Any], Any], samples: Any) -> None:
     refused(call, samples, InvalidArgumentError, "samples", "Tensor" if isinstance(samples, list) else str(samples))
 
 
-# (call, a word of each message, rejected arguments)
+# (call, words of each message, rejected arguments)
 CALLS: list[tuple[Callable[[Any], Any], str, list[Any]]] = [
-    (mediatensor.set_num_threads, "num_threads", [0, 10**30]),
-    (mediatensor.set_frame_cache_bytes, "num_bytes", [-1, True]),
+    (mediatensor.set_num_threads, "num_threads must be a positive", [0, -2, 1.5, 10**30]),
+    (mediatensor.set_frame_cache_bytes, "num_bytes", [-1, 1.5, "1", True, math.inf]),
     (mediatensor.set_index_cache, "a", ["a\0b"]),
     (lambda kind: datasets.as_items(["a.mp4"], kind=kind), "kind", ["film", []]),
     (lambda kind: datasets.TarItems("a.tar", kind=kind), "kind", ["film"]),
@@ -271,7 +280,13 @@ CALLS: list[tuple[Callable[[Any], Any], str, list[Any]]] = [
     (distributed.clip_rows, "path", [[5]]),
     (backends.get_backend, "backend", [[], "x"]),
     (lambda name: VideoDecoder(VIDEO_ENCODER.to_tensor("mp4"), decode_backend=name), "decode_backend", [[], "x", 5]),
-    (lambda name: decoders.set_cuda_backend(name).__enter__(), "backend", [[]]),
+    (lambda name: decoders.set_cuda_backend(name).__enter__(), "Supported values are 'nvdec' and 'ffmpeg'", [[], "x"]),
+    (decoders.set_nvdec_cache_capacity, "must be non-negative", [-1, 2.5, "many", True]),
+    (lambda curve: VideoDecoder(b"", tone_mapping=curve), "bt2390, hable", ["reinhard", "BT2390", True, 203]),
+    (lambda seconds: Demuxer(VIDEO_ENCODER.to_tensor("mp4")).seek(seconds), "seconds", [math.nan, math.inf, "a", None]),
+    (SUBTITLES.get_subtitles_played_at, "seconds", [math.nan, math.inf, "1"]),
+    (SUBTITLES.get_subtitles_played_in_range, "seconds", [math.nan, math.inf, "1"]),
+    (lambda stop: SUBTITLES.get_subtitles_played_in_range(0.0, stop), "seconds", [math.nan, math.inf, "1"]),
     (lambda value: AudioEncoder(torch.tensor([[0.0, value]]), sample_rate=8000), "sample 1 of channel 0", [math.nan]),
     (lambda value: AudioEncoder(torch.tensor([[0.0, value]]), sample_rate=8000), "samples", [-math.inf]),
     (lambda rate: AudioEncoder(SOUND, sample_rate=rate), "sample_rate", [10**30, "8"]),
@@ -285,6 +300,9 @@ CALLS: list[tuple[Callable[[Any], Any], str, list[Any]]] = [
     (lambda number: transforms.LogMelSpectrogram(num_mels=number), "num_mels", [0, "80"]),
     (lambda seconds: transforms.LogMelSpectrogram(pad_to_seconds=seconds), "pad_to_seconds", [True, 1e300, math.inf]),
     (lambda number: transforms.Pad(1, fill=number), "fill", [10**400, True]),
+    (lambda fill: transforms.Letterbox((5, 5), fill=fill), "finite", [math.nan, "black", (), (1, math.inf), None]),
+    (lambda shape: transforms.Resize((5, 5))(torch.zeros(shape)), "channels-first", [(48, 64, 3), (2, 5, 48, 64, 4)]),
+    (lambda shape: transforms.Resize((5, 5))(torch.zeros(shape)), "row and column", [(3, 0, 4), (2, 4, 4, 0)]),
     (lambda number: transforms.Pad(1, fill=[number]), "fill", [10**400, True, "1"]),
     (lambda text: ocr.io.Document([]).render(page_break=text), "page_break", [5]),
     (models.crop_orientation_predictor, "arch", [5]),
