@@ -162,11 +162,7 @@ def test_stream_is_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     both = [probe_json(path, capsys, "--stream", str(index))["video"] for index in (0, 1)]
     assert [video["stream_index"] for video in both] == [0, 1]
     assert both[0]["width"] != both[1]["width"]
-
-
-def test_stream_of_sound_is_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = media.make("audio_beside_video", tmp_path)
-    found = probe_json(path, capsys, "--stream", "0")
+    found = probe_json(media.make("audio_beside_video", tmp_path), capsys, "--stream", "0")
     assert [stream["media_type"] for stream in found["streams"]] == ["audio", "video"]
     assert (found["audio"]["stream_index"], found["video"]["stream_index"]) == (0, 1)
 

@@ -22,7 +22,7 @@ import media_audio
 import sound
 from audio_oracles import linear_decode_samples
 from media_audio import SOUND_CLIPS, SoundSpec
-from media_audio_surgery import ogg_crc
+from media_audio_surgery import OGG_POLYNOMIAL, crc
 from media_audio_writing import add_stream, encode
 from media_writing import open_output
 from mediatensor.decoders import AudioDecoder
@@ -283,7 +283,7 @@ def test_ogg_vorbis_with_pages_that_disagree(vorbis_file: Path, sound_folder: Pa
         (granule,) = struct.unpack_from("<q", data, at + 6)
         struct.pack_into("<q", data, at + 6, granule + 200)
         data[at + 22 : at + 26] = bytes(4)
-        struct.pack_into("<I", data, at + 22, ogg_crc(data[at:end]))
+        struct.pack_into("<I", data, at + 22, crc(data[at:end], OGG_POLYNOMIAL))
     path = sound_folder / "pages_disagree.ogg"
     path.write_bytes(data)
     assert_ranges(path, num_ranges=11)

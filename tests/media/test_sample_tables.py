@@ -12,6 +12,7 @@ import pytest
 
 import media
 from header_tables import assert_equal, assert_right_or_none, mutated, tables_of
+from media_surgery import box
 from mediatensor._engine.containers.boxes import MalformedBoxError, find_all, top_level_boxes
 from mediatensor._engine.containers.sample_tables import (
     DemuxedSamples,
@@ -145,11 +146,6 @@ def header_bytes(data: bytes) -> list[int]:
 
 def reading(data: bytes) -> Callable[[int, int], bytes]:
     return lambda position, size: data[position : position + size]
-
-
-def box(kind: bytes, *content: bytes) -> bytes:
-    body = b"".join(content)
-    return struct.pack(">I4s", len(body) + 8, kind) + body
 
 
 def table_box(kind: bytes, *numbers: int, version: int = 0) -> bytes:

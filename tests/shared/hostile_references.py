@@ -8,6 +8,7 @@ import struct
 from pathlib import Path
 
 import pdf_files
+from media_surgery import box
 
 _IN_OPEN = 0x20
 _PARENTS = (b"moov", b"trak", b"mdia", b"minf", b"dinf")
@@ -88,8 +89,7 @@ def movie_elsewhere(movie: bytes, volume: str, path: str) -> bytes:
     alias += bytes([len(name)]) + name.ljust(63, b"\0") + bytes(16) + struct.pack(">HH", 0, 0) + bytes(16)
     alias += struct.pack(">HH", 2, len(absolute)) + absolute + bytes(len(absolute) % 2) + b"\xff\xff\0\0"
     alias = alias.ljust(160, b"\0")
-    entry = struct.pack(">I4sI", 12 + len(alias), b"alis", 0) + alias
-    table = struct.pack(">I4sII", 16 + len(entry), b"dref", 0, 1) + entry
+    table = box(b"dref", struct.pack(">II", 0, 1), box(b"alis", bytes(4), alias))
     file = bytearray(movie)
     begin = file.rindex(b"dref") - 4
     (old,) = struct.unpack_from(">I", file, begin)
@@ -98,13 +98,6 @@ def movie_elsewhere(movie: bytes, volume: str, path: str) -> bytes:
         at = file.rindex(name_of_box, 0, begin) - 4
         struct.pack_into(">I", file, at, struct.unpack_from(">I", file, at)[0] + len(table) - old)
     return bytes(file)
-
-
-def id3_with_linked_picture(url: str) -> bytes:
-    """A tag of an MP3 file whose cover is a link."""
-    picture = b"\0-->\0\3\0" + url.encode()
-    frame = b"APIC" + struct.pack(">IH", len(picture), 0) + picture
-    return b"ID3\3\0\0" + bytes([0, 0, len(frame) >> 7, len(frame) & 127]) + frame
 
 
 # Documents

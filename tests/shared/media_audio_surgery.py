@@ -11,6 +11,7 @@ _MP3_KILOBITS = {
     2: (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
 }
 _PICTURE_SIZE = 300_000
+OGG_POLYNOMIAL = 0x104C11DB7
 
 
 def id3_size(data: bytes) -> int:
@@ -53,10 +54,13 @@ def without_first_mp3_frame(data: bytes) -> bytes:
 def with_id3_picture(data: bytes) -> bytes:
     """Replace the leading tag by one with an image. The image is full of data that look like frames."""
     picture = b"\xff\xd8\xff\xe0" + bytes.fromhex("fffb9000") * (_PICTURE_SIZE // 4)
-    body = b"\0image/jpeg\0\3\0" + picture
-    frame = b"APIC" + struct.pack(">I", len(body)) + b"\0\0" + body
-    size = bytes(len(frame) >> shift & 0x7F for shift in (21, 14, 7, 0))
-    return b"ID3\3\0\0" + size + frame + data[id3_size(data) :]
+    return id3_tag(b"\0image/jpeg\0\3\0" + picture) + data[id3_size(data) :]
+
+
+def id3_tag(picture: bytes) -> bytes:
+    """A tag with only a frame for a picture, of which these are the contents."""
+    frame = b"APIC" + struct.pack(">IH", len(picture), 0) + picture
+    return b"ID3\3\0\0" + bytes(len(frame) >> shift & 0x7F for shift in (21, 14, 7, 0)) + frame
 
 
 def ape_tag(content: bytes) -> bytes:
@@ -100,22 +104,22 @@ def _flac_frame_starts(data: bytes, at: int) -> list[int]:
         coded = chr(number).encode("utf-8", "surrogatepass")
         extra = {6: 1, 7: 2}.get(data[at + 2] >> 4, 0) + {12: 1, 13: 2, 14: 2}.get(data[at + 2] & 15, 0)
         end = at + 4 + len(coded) + extra
-        if data[at + 4 : at + 4 + len(coded)] == coded and crc8(data[at:end]) == data[end]:
+        if data[at + 4 : at + 4 + len(coded)] == coded and crc(data[at:end], 0x107) == data[end]:
             starts.append(at)
         at += 2
 
 
-def crc8(data: bytes) -> int:
-    """The checksum of FLAC's frame headers: polynomial x^8 + x^2 + x + 1.
+def crc(data: bytes, polynomial: int) -> int:
+    """A checksum that begins at 0, with nothing reflected; the polynomial has the bit of its degree.
 
-    >>> crc8(b"123456789")
-    244
+    >>> hex(crc(b"123456789", OGG_POLYNOMIAL)), crc(b"123456789", 0x107)
+    ('0x89a1897f', 244)
     """
-    value = 0
+    degree, value = polynomial.bit_length() - 1, 0
     for byte in data:
-        value ^= byte
+        value ^= byte << degree - 8
         for _ in range(8):
-            value = (value << 1 ^ 0x07) & 0xFF if value & 0x80 else value << 1
+            value = value << 1 ^ polynomial * (value >> degree - 1)
     return value
 
 
@@ -158,26 +162,12 @@ def _predicted(frame: bytes, profile: int, num_bands: int) -> bytes:
     return bytes(header) + int(bits, 2).to_bytes(len(bits) // 8, "big")
 
 
-def ogg_crc(data: bytes) -> int:
-    """The checksum of Ogg pages: polynomial 0x04C11DB7, nothing reflected.
-
-    >>> hex(ogg_crc(b"123456789"))
-    '0x89a1897f'
-    """
-    value = 0
-    for byte in data:
-        value ^= byte << 24
-        for _ in range(8):
-            value = (value << 1 ^ 0x04C11DB7) & 0xFFFFFFFF if value & 0x80000000 else value << 1
-    return value
-
-
 def ogg_page(packets: list[bytes], granule: int, serial: int, number: int, flags: int = 0) -> bytes:
     """A page of whole packets. Flags: 2 begins the stream, 4 ends it."""
     lacing = b"".join(b"\xff" * (len(packet) // 255) + bytes([len(packet) % 255]) for packet in packets)
     head = b"OggS" + struct.pack("<BBqIIIB", 0, flags, granule, serial, number, 0, len(lacing)) + lacing
     page = head + b"".join(packets)
-    return page[:22] + struct.pack("<I", ogg_crc(page)) + page[26:]
+    return page[:22] + struct.pack("<I", crc(page, OGG_POLYNOMIAL)) + page[26:]
 
 
 def speex_ogg(num_seconds: int, seed: int) -> bytes:

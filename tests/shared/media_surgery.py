@@ -183,12 +183,12 @@ def replace_edit_list(*edits: tuple[int, int]) -> Callable[[bytes], bytes]:
     An edit is (duration in movie ticks, media time in track ticks, or -1 for an empty one).
     """
     entries = b"".join(struct.pack(">IiI", duration, media_time, 1 << 16) for duration, media_time in edits)
-    edts = _box(b"edts", _box(b"elst", struct.pack(">II", 0, len(edits)) + entries))
+    edts = box(b"edts", box(b"elst", struct.pack(">II", 0, len(edits)) + entries))
 
     def patch(data: bytes) -> bytes:
         boxes = list(_boxes(data))
         assert boxes[-1][0] == b"moov", "the movie header must come last, so that no sample moves"
-        return b"".join(_box(kind, _with_edits(body, edts) if kind == b"moov" else body) for kind, body in boxes)
+        return b"".join(box(kind, _with_edits(body, edts) if kind == b"moov" else body) for kind, body in boxes)
 
     return patch
 
@@ -197,9 +197,9 @@ def _with_edits(moov: bytes, edts: bytes) -> bytes:
     out = b""
     for kind, body in _boxes(moov):
         if kind == b"trak":
-            inner = [_box(name, content) for name, content in _boxes(body) if name != b"edts"]
+            inner = [box(name, content) for name, content in _boxes(body) if name != b"edts"]
             body = inner[0] + edts + b"".join(inner[1:])
-        out += _box(kind, body)
+        out += box(kind, body)
     return out
 
 
@@ -211,7 +211,8 @@ def _boxes(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         at += size
 
 
-def _box(kind: bytes, body: bytes) -> bytes:
+def box(kind: bytes, *content: bytes) -> bytes:
+    body = b"".join(content)
     return struct.pack(">I4s", len(body) + 8, kind) + body
 
 
