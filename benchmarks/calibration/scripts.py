@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.calibration.script_lines import MORE_WORDS, READABLE, READABLE_KINDS, WORDS, LinePainter, ScriptLine
+from benchmarks.shared.reports import markdown_table
 from mediatensor.ocr.models import ppocr_v6_small_reco
 from mediatensor.ocr.models._lines.cutting import cut_lines, network_input
 from mediatensor.ocr.models._lines.reading import ScriptClassifier, fingerprint, read_lines
@@ -146,7 +147,7 @@ def save(model: Any, network: ScriptClassifier, file: Path) -> str:
 
 def table(model: Any, lines: Sequence[ScriptLine]) -> str:
     """Return the numbers of lines, flagged lines, and lines flagged with the right script, by kind of line."""
-    rows = ["| lines | drawn | flagged | by their script |", "| --- | ---: | ---: | ---: |"]
+    rows = []
     scripts = {id(line): read_lines(model, *_page(line))[0].script for line in lines}
     for kind in [*WORDS, *MORE_WORDS, *READABLE_KINDS, "all readable"]:
         own = [line for line in lines if line.kind == kind or (kind == "all readable" and line.script == READABLE)]
@@ -154,8 +155,8 @@ def table(model: Any, lines: Sequence[ScriptLine]) -> str:
         if own:
             named = f"{sum(name == kind for name in flagged) / max(len(flagged), 1):.1%}" if kind in COUNTS else ""
             right = named if own[0].script != READABLE else ""
-            rows.append(f"| {kind} | {len(own)} | {len(flagged) / len(own):.1%} | {right} |")
-    return "\n".join(rows)
+            rows.append([kind, len(own), f"{len(flagged) / len(own):.1%}", right])
+    return markdown_table(["lines", "drawn", "flagged", "by their script"], rows)
 
 
 def main() -> None:

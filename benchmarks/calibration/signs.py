@@ -34,6 +34,7 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 from torch.nn import functional
 
+from benchmarks.shared.reports import markdown_table
 from benchmarks.text.video_text_grounds import make_ground
 from mediatensor.ocr.drawing import TEXTS
 from mediatensor.ocr.models import ppocr_v6_small_reco
@@ -279,7 +280,7 @@ def fit(model: Any, lines: Sequence[Sample], seed: int) -> tuple[list[str], Tens
 
 def table(model: Any, lines: Sequence[Sample]) -> str:
     """Return how many characters of each kind are read right, and how often each is read in place of another."""
-    rows = ["| characters | published weights | with signs.npz |", "| --- | ---: | ---: |"]
+    rows = []
     counts = [_count(reader, lines) for reader in (model, _watching._with_signs(model))]
     names = {**{sign: sign for sign in SIGNS}, "letters with accents": LETTERS, "other letters and digits": ""}
     for name, members in names.items():
@@ -293,8 +294,8 @@ def table(model: Any, lines: Sequence[Sample]) -> str:
             cells.append(
                 f"{sum(right[c] for c in own)} of {sum(shown[c] for c in own)}, {sum(invented[c] for c in own)} false"
             )
-        rows.append(f"| `{name}` | {' | '.join(cells)} |")
-    return "\n".join(rows)
+        rows.append([f"`{name}`", *cells])
+    return markdown_table(["characters", "published weights", "with signs.npz"], rows)
 
 
 def _count(model: Any, lines: Sequence[Sample]) -> tuple[Mapping[str, int], Mapping[str, int], Mapping[str, int]]:

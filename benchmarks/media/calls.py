@@ -21,6 +21,8 @@ import numpy as np
 import mediatensor
 from mediatensor.decoders import VideoDecoder
 
+from ..shared.reports import markdown_table
+
 _NUM_FRAMES = 240
 _SIZE = (180, 320)
 # Groups of pictures, and how far after its key frame a jump goes.
@@ -37,10 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     mediatensor.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         counts = {length: measure(write_clip(Path(folder) / f"{length}.mp4", length)) for length in _GROUPS}
-    print("| call | " + " | ".join(f"groups of {length}" for length in counts) + " |")
-    print("|---|" + "---:|" * len(counts))
-    for name in next(iter(counts.values())):
-        print(f"| {name} | " + " | ".join(f"{by_name[name].total():.0f}" for by_name in counts.values()) + " |")
+    rows = ([name, *(f"{by_name[name].total():.0f}" for by_name in counts.values())] for name in counts[_SHORT_GROUP])
+    print(markdown_table(["call", *(f"groups of {length}" for length in counts)], rows))
     if options.functions:
         for name in ("jump", "next frame"):
             print(f"\n{name}:")

@@ -20,10 +20,10 @@ def fact_list(stamp: Mapping[str, str], notes: Iterable[str] = ()) -> str:
     return "\n".join([*(f"- {key}: {value}" for key, value in stamp.items()), *(f"- {note}" for note in notes)])
 
 
-def markdown_table(head: Sequence[str], lines: Iterable[Sequence[str]], num_texts: int = 1) -> str:
+def markdown_table(head: Sequence[str], lines: Iterable[Sequence[object]], num_texts: int = 1) -> str:
     """Format a table whose first ``num_texts`` columns are words; all further columns are numbers."""
     rule = ["---"] * num_texts + ["---:"] * (len(head) - num_texts)
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *lines))
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in (head, rule, *lines))
 
 
 def can_draw() -> bool:

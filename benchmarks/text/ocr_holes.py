@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..shared.reports import markdown_table
 from .ocr_drawn import DrawnSheet, Face, Look, RenderedPage, faces_for, finished_page
 from .ocr_languages import TEXTS
 
@@ -235,11 +236,8 @@ def _boxes(elements: Sequence[Any], shape: tuple[int, ...]) -> list[tuple[float,
 
 def holes_table(sums: dict[tuple[str, str], Loss]) -> str:
     """Format the counts as a Markdown table."""
-    rows = [
-        f"| drawn | characters | lost | lost of {PER:,} | in lines reported as unread |",
-        "| --- | ---: | ---: | ---: | ---: |",
-    ]
+    rows = []
     for (group, value), loss in sorted(sums.items(), key=lambda item: (GROUPS.index(item[0][0]), item[0][1])):
         label = value if group in ("all", "picture") else f"{group}: {value}"
-        rows.append(f"| {label} | {loss.drawn} | {loss.lost} | {loss.per_50000:.1f} | {loss.unread} |")
-    return "\n".join(rows)
+        rows.append([label, loss.drawn, loss.lost, f"{loss.per_50000:.1f}", loss.unread])
+    return markdown_table(["drawn", "characters", "lost", f"lost of {PER:,}", "in lines reported as unread"], rows)

@@ -24,7 +24,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 
 from ..shared.options import add_output
-from ..shared.reports import fact_list, say
+from ..shared.reports import fact_list, markdown_table, say
 
 __all__ = [
     "Change",
@@ -434,9 +434,8 @@ def rules_report(
     """
     lines = [f"# {title}", "", (module or "").partition("``.\n\n")[2].strip(), ""]
     names = list(base)
-    lines += [f"| figure | {' | '.join(names)} |", f"| --- |{' ---: |' * len(names)}"]
-    for figure in base[names[0]]:
-        lines.append(f"| {figure} | {' | '.join(str(base[name][figure]) for name in names)} |")
+    figures = ([figure, *(base[name][figure] for name in names)] for figure in base[names[0]])
+    lines.append(markdown_table(["figure", *names], figures))
     note = f"Effects are differences of these counts. *Differ* is the number of {unit} whose results differ in any way."
     lines += ["", f"{note} Unnamed sets do not change.", ""]
     places = {row["rule"]: place for place, row in reversed(list(enumerate(document["rows"])))}

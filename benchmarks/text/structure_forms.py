@@ -22,7 +22,7 @@ from PIL import Image
 from mediatensor.ocr.structure import find_tables
 
 from ..shared.machine import machine_stamp
-from ..shared.reports import fact_list, write_report
+from ..shared.reports import fact_list, markdown_table, write_report
 from .ocr_scores import box_iou
 from .structure_fields import form_contents
 
@@ -74,16 +74,10 @@ def _row(split: str, pages: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _markdown(document: Mapping[str, Any]) -> str:
-    lines = [
-        "# Tables on forms",
-        "",
-        (__doc__ or "").partition("\n\n")[2].strip(),
-        "",
-        f"| pages | number | {' | '.join(_KINDS)} | not labelled |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
+    rows = []
     for row in document["rows"]:
         parts = [f"{row['found'].get(kind, 0)} of {row['labelled'].get(kind, 0)}" for kind in _KINDS]
-        lines.append(f"| {row['pages']} | {row['count']} | {' | '.join(parts)} | {row['found'].get('new', 0)} |")
-    lines += ["", fact_list(document["machine"]), ""]
-    return "\n".join(lines)
+        rows.append([row["pages"], row["count"], *parts, row["found"].get("new", 0)])
+    note = (__doc__ or "").partition("\n\n")[2].strip()
+    table = markdown_table(["pages", "number", *_KINDS, "not labelled"], rows)
+    return "\n\n".join(["# Tables on forms", note, table, fact_list(document["machine"])]) + "\n"

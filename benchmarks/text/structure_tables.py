@@ -27,7 +27,7 @@ from mediatensor.ocr.structure import FoundTable, PageContent, content_of_pictur
 
 from ..shared.machine import machine_stamp, package_versions
 from ..shared.panels import Bar, Panel, draw_panels
-from ..shared.reports import fact_list, write_report
+from ..shared.reports import fact_list, markdown_table, write_report
 from ..shared.workers import WorkerError, WorkerProcess
 from .ocr_scores import Count
 from .structure_adjacency import Relation, TextCell, relations_of, score_relations
@@ -230,17 +230,10 @@ def _markdown(document: Mapping[str, Any]) -> str:
         "relations. For *F1*, texts may differ by a fifth; for *F1, exact*, they must be equal. Seconds are for all "
         "pages; for mediatensor they only include finding tables, for other libraries also reading the file."
     )
-    lines = [
-        "# Tables",
-        "",
-        note,
-        "",
-        "| reader | F1 | F1, exact | precision | recall | seconds |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
+    rows = []
     for row in document["readers"]:
-        values = " | ".join(f"{row[key]:.3f}" for key in ("f1", "f1_exact", "precision", "recall"))
-        lines.append(f"| {row['reader']} | {values} | {row['seconds']:.1f} |")
-    lines += ["", *(f"- {note}" for note in document["notes"])] if document["notes"] else []
-    lines += ["", fact_list(document["machine"]), ""]
-    return "\n".join(lines)
+        values = (f"{row[key]:.3f}" for key in ("f1", "f1_exact", "precision", "recall"))
+        rows.append([row["reader"], *values, f"{row['seconds']:.1f}"])
+    table = markdown_table(["reader", "F1", "F1, exact", "precision", "recall", "seconds"], rows)
+    notes = ["\n".join(f"- {note}" for note in document["notes"])] if document["notes"] else []
+    return "\n\n".join(["# Tables", note, table, *notes, fact_list(document["machine"])]) + "\n"

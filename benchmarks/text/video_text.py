@@ -21,7 +21,7 @@ from typing import Any
 from ..shared.machine import machine_stamp
 from ..shared.options import add_output, add_python, check_counts, make_parser
 from ..shared.panels import Bar, Panel, draw_panels
-from ..shared.reports import fact_list, say, write_report
+from ..shared.reports import fact_list, markdown_table, say, write_report
 from ..shared.workers import WorkerError, WorkerProcess, single_threaded
 from .video_text_clips import draw_clip, drawn_plans
 from .video_text_readers import BASELINE, OURS, READERS
@@ -177,31 +177,28 @@ def _cost(clips: Sequence[_Clip], reader: str, name: str) -> float | None:
 
 def _to_markdown(clips: Sequence[_Clip], readers: Sequence[str], stamp: dict[str, str], notes: Sequence[str]) -> str:
     names = [*readers, *(["given files"] if "given files" in clips[0].scores else [])]
-    pooled = [_row(name, clips, name) for name in names]
-    single = [
-        _row(f"{clip.path.stem} | {name}", [clip], name) for clip in clips for name in names if name in clip.scores
-    ]
-    head = "exact | CER % | missed | phantoms | onset near % (median) | offset near % (median) | kinds right | "
-    head += "slides | CPU s a second | times real time | RSS MiB |"
-    rule = " ---: |" * 11
+    pooled = [[name, *_cells(clips, name)] for name in names]
+    single = [[clip.path.stem, name, *_cells([clip], name)] for clip in clips for name in names if name in clip.scores]
+    head = ["exact", "CER %", "missed", "phantoms", "onset near % (median)", "offset near % (median)", "kinds right",
+            "slides", "CPU s a second", "times real time", "RSS MiB"]  # fmt: skip
     return "\n".join(
         [
             fact_list(stamp, notes), "",
             "*Near*: within one frame, in clips that fade within three. *Kinds right*: of the tracks that read a known",
             "text, for readers that classify. *Slides*: slides found with their first frame, and false ones.", "",
-            f"| reader | {head}", f"| --- |{rule}", *pooled, "",
-            f"| clip | reader | {head}", f"| --- | --- |{rule}", *single, "",
+            markdown_table(["reader", *head], pooled), "",
+            markdown_table(["clip", "reader", *head], single, 2), "",
         ]
     )  # fmt: skip
 
 
-def _row(label: str, clips: Sequence[_Clip], reader: str) -> str:
+def _cells(clips: Sequence[_Clip], reader: str) -> list[str]:
     score = _total(clips, reader)
     figures = score.document()
     cpu, wall = _cost(clips, reader, "cpu"), _cost(clips, reader, "wall")
     memory = [clip.answers[reader]["rss_mib"] for clip in clips if reader in clip.answers]
     slides = f"{score.slides_right} / {score.slides}, {score.false_slides} false"
-    cells = [
+    return [
         f"{score.exact} / {score.captions}",
         f"{100 * score.error_rate:.2f}" if score.captions else "",
         str(score.missed),
@@ -214,7 +211,6 @@ def _row(label: str, clips: Sequence[_Clip], reader: str) -> str:
         f"{1 / wall:.2f}" if wall else "",
         f"{max(memory):.0f}" if memory else "",
     ]
-    return f"| {label} | {' | '.join(cells)} |"
 
 
 def _near(near: int, count: int, median: float | None) -> str:
