@@ -194,6 +194,8 @@ def test_words_of_a_cell_come_back_with_their_places() -> None:
     for key, value in (("words", "Green tea"), ("is_header", "yes")):
         with pytest.raises(InvalidArgumentError, match=key):
             TableCell.from_dict({**old, key: value})
+    head = TableCell("Tea", 0.8, cell.geometry, 0, 0, 0, 0, is_header=1)  # type: ignore[arg-type]
+    assert TableCell.from_dict(head.export()).is_header is True
 
 
 def test_table_refuses_too_many_positions() -> None:

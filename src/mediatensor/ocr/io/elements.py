@@ -111,7 +111,7 @@ class Page(PageExportsMixin):
         shared = page, page_idx, dimensions, orientation, language, error, unread, fields
         layout, tables = [] if layout is None else layout, [] if tables is None else tables
         super().__init__(*shared, blocks=blocks, layout=layout, tables=tables)
-        self.in_reading_order = in_reading_order
+        self.in_reading_order = bool(in_reading_order)
 
     def _visualize(self, **options: Any) -> None:
         visualize_page(self.export(), page_pixels(self.page), **options)

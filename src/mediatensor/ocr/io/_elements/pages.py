@@ -113,7 +113,7 @@ class TableCell(TextElement):
         self.row_end = row_end
         self.col_start = col_start
         self.col_end = col_end
-        self.is_header = is_header
+        self.is_header = bool(is_header)
         self.words = list(words)
 
     @property
