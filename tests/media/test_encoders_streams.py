@@ -21,7 +21,7 @@ from encoder_oracles import moving_pictures, probe
 from mediatensor import AudioSamples, FrameBatch
 from mediatensor.decoders import AudioDecoder, VideoDecoder
 from mediatensor.encoders import AudioEncoder, AudioStream, Encoder, VideoEncoder, VideoStream
-from mediatensor.errors import ClosedError, EncodeError, InvalidArgumentError, OpenError, SourceTypeError, StreamError
+from mediatensor.errors import ClosedError, EncodeError, InvalidArgumentError, OpenError, StreamError
 from oracles import ffmpeg_rgb
 
 RATE = 48_000
@@ -303,30 +303,6 @@ def test_samples_that_do_not_fit(data: Any, words: str) -> None:
         audio.add_samples(AudioSamples(torch.zeros(2, 10), 0.0, 1.0, RATE))
         with pytest.raises(InvalidArgumentError, match=words):
             audio.add_samples(data)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"height": 0}, "height = 0 must be > 0"),
-        ({"width": 1.5}, "width = 1.5 must be > 0"),
-        ({"frame_rate": -1}, "frame_rate = -1 must be > 0"),
-        ({"frame_rate": "fast"}, "frame_rate = 'fast' must be"),
-        ({"device": "cuda:99"}, "Unsupported device: cuda:99"),
-    ],
-)
-def test_wrong_arguments_of_add_video(arguments: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=words):
-        Encoder().add_video(**{"height": 64, "width": 64, "frame_rate": 25, "device": "cpu", **arguments})
-
-
-def test_a_file_object_that_does_not_accept_bytes() -> None:
-    encoder = Encoder()
-    encoder.add_audio(sample_rate=RATE, num_channels=1)
-    with pytest.raises(SourceTypeError, match=r"to_file_like\(\) or open_file_like\(\)"):
-        encoder.open_file(io.BytesIO())  # type: ignore[arg-type]
-    with pytest.raises(SourceTypeError, match="binary file object"):
-        encoder.open_file_like(io.StringIO(), format="wav")
 
 
 @pytest.mark.parametrize("extension", ["mp4", "mov", "mkv", "webm", "avi", "ts"])

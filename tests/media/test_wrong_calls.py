@@ -293,6 +293,10 @@ CALLS: list[tuple[Callable[[Any], Any], str, list[Any]]] = [
     (lambda count: WAV_ENCODER.to_tensor("wav", num_channels=count), "num_channels", [10**30]),
     (lambda count: WAV_ENCODER.to_tensor("wav", num_channels=count), "channels", [10**6]),
     (lambda codec: Encoder().add_video(height=16, width=16, frame_rate=5, codec=codec), "codec", [5]),
+    (lambda height: Encoder().add_video(height=height, width=16, frame_rate=5), "height = ", [0, 1.5]),
+    (lambda width: Encoder().add_video(height=16, width=width, frame_rate=5), "width = ", [0, 1.5]),
+    (lambda rate: Encoder().add_video(height=16, width=16, frame_rate=rate), "frame_rate = ", [-1, "fast"]),
+    (lambda device: Encoder().add_video(height=16, width=16, frame_rate=5, device=device), "device", ["cuda:99"]),
     (lambda name: VIDEO_ENCODER.to_file_like(io.BytesIO(), "mp4", pixel_format=name), "pixel_format", [5]),
     (lambda data: mediatensor.FrameBatch(data, [0.0], [0.1]), "data", ["x", np.zeros((1, 3, 4, 4))]),  # type: ignore[arg-type]
     (lambda seconds: mediatensor.FrameBatch(PICTURES, seconds, [0.1, 0.1]), "pts_seconds", ["x", [None, 0]]),  # type: ignore[arg-type]
