@@ -136,17 +136,6 @@ def test_bad_arguments(worker: IsolatedWorker) -> None:
         worker.run(lambda: None)
     with pytest.raises(InvalidArgumentError, match=r"function must be callable \(got 5\)"):
         worker.run(5)  # type: ignore[arg-type]
-    refused = {
-        "timeout_seconds": (0, "5", float("nan"), float("inf"), [1]),
-        "max_memory_bytes": (1, 1.5e9, "4 GB", True),
-        "num_processes": (0, None, 1.5),
-        "max_calls": (0, "1"),
-    }
-    for name, values in refused.items():
-        for value in values:
-            with pytest.raises(InvalidArgumentError, match=rf"{name}.*\(got ") as caught:
-                IsolatedWorker(**{name: value})  # type: ignore[arg-type]
-            assert "must be" in str(caught.value)
 
 
 def test_numbers_of_other_libraries_are_numbers() -> None:

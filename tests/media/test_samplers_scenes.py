@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -288,23 +287,6 @@ def test_rows_of_a_dataset_may_be_scenes(cut_film: tuple[Path, list[Shot]]) -> N
     # Scenes of a segment are found within the segment.
     part = VideoClips([Item(path, start_seconds=0.4, end_seconds=2.84)], clips_at_scenes, keep_clip_dimension=True)
     assert part[0].frame_indices.flatten().tolist() == [10 + 20 // 2, 31 + 19 // 2, 51 + 19 // 2]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"threshold": -1.0}, "threshold (-1.0) must be 0 or more"),
-        ({"ratio": float("nan")}, "ratio must be a finite number (got nan)"),
-        ({"min_frames": 0}, "min_frames (0) must be strictly positive"),
-        ({"min_frames": 1.5}, "min_frames (1.5) must be an integer"),
-        ({"min_seconds": "1"}, "min_seconds must be a number (got '1')"),
-    ],
-)
-def test_find_scenes_checks_its_arguments(
-    cut_film: tuple[Path, list[Shot]], options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InvalidArgumentError, match=re.escape(message)):
-        find_scenes(VideoDecoder(cut_film[0]), **options)
 
 
 def test_clips_at_scenes_checks_its_arguments(cut_film: tuple[Path, list[Shot]]) -> None:

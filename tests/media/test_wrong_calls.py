@@ -40,6 +40,8 @@ PICTURES = torch.zeros(2, 3, 16, 16, dtype=torch.uint8)
 
 WAV_ENCODER = AudioEncoder(SOUND, sample_rate=8000)
 VIDEO_ENCODER = VideoEncoder(PICTURES, frame_rate=5)
+VIDEO = VIDEO_ENCODER.to_tensor("mp4")
+SILENCE = mediatensor.AudioSamples(SOUND, 0.0, 0.1, 8000)
 SUBTITLES = SubtitleDecoder(b"1\n00:00:01,000 --> 00:00:02,000\nHello\n")
 
 
@@ -264,6 +266,8 @@ def test_collation(call: Callable[[Any], Any], samples: Any) -> None:
     refused(call, samples, InvalidArgumentError, "samples", "Tensor" if isinstance(samples, list) else str(samples))
 
 
+WRONG_TIMES = [0, "30", math.nan, math.inf]
+
 # (call, words of each message, rejected arguments)
 CALLS: list[tuple[Callable[[Any], Any], str, list[Any]]] = [
     (mediatensor.set_num_threads, "num_threads must be a positive", [0, -2, 1.5, 10**30]),
@@ -279,11 +283,11 @@ CALLS: list[tuple[Callable[[Any], Any], str, list[Any]]] = [
     (lambda seconds: distributed.TextReader(every_seconds=seconds), "every_seconds", ["2"]),
     (distributed.clip_rows, "path", [[5]]),
     (backends.get_backend, "backend", [[], "x"]),
-    (lambda name: VideoDecoder(VIDEO_ENCODER.to_tensor("mp4"), decode_backend=name), "decode_backend", [[], "x", 5]),
+    (lambda name: VideoDecoder(VIDEO, decode_backend=name), "decode_backend", [[], "x", 5]),
     (lambda name: decoders.set_cuda_backend(name).__enter__(), "Supported values are 'nvdec' and 'ffmpeg'", [[], "x"]),
     (decoders.set_nvdec_cache_capacity, "must be non-negative", [-1, 2.5, "many", True]),
     (lambda curve: VideoDecoder(b"", tone_mapping=curve), "bt2390, hable", ["reinhard", "BT2390", True, 203]),
-    (lambda seconds: Demuxer(VIDEO_ENCODER.to_tensor("mp4")).seek(seconds), "seconds", [math.nan, math.inf, "a", None]),
+    (lambda seconds: Demuxer(VIDEO).seek(seconds), "seconds must be a", [math.nan, math.inf, "a", None]),
     (SUBTITLES.get_subtitles_played_at, "seconds", [math.nan, math.inf, "1"]),
     (SUBTITLES.get_subtitles_played_in_range, "seconds", [math.nan, math.inf, "1"]),
     (lambda stop: SUBTITLES.get_subtitles_played_in_range(0.0, stop), "seconds", [math.nan, math.inf, "1"]),
@@ -301,8 +305,24 @@ CALLS: list[tuple[Callable[[Any], Any], str, list[Any]]] = [
     (lambda data: mediatensor.FrameBatch(data, [0.0], [0.1]), "data", ["x", np.zeros((1, 3, 4, 4))]),  # type: ignore[arg-type]
     (lambda seconds: mediatensor.FrameBatch(PICTURES, seconds, [0.1, 0.1]), "pts_seconds", ["x", [None, 0]]),  # type: ignore[arg-type]
     (lambda rate: mediatensor.AudioSamples(SOUND, 0.0, 0.1, rate), "sample_rate", [0, 1.5]),
-    (lambda number: transforms.LogMelSpectrogram(num_mels=number), "num_mels", [0, "80"]),
-    (lambda seconds: transforms.LogMelSpectrogram(pad_to_seconds=seconds), "pad_to_seconds", [True, 1e300, math.inf]),
+    (lambda number: transforms.LogMelSpectrogram(num_mels=number), "num_mels", [0, "80", 8.5]),
+    (lambda number: transforms.LogMelSpectrogram(n_fft=number), "n_fft", [0]),
+    (lambda number: transforms.LogMelSpectrogram(n_fft=number), "even", [401]),
+    (lambda number: transforms.LogMelSpectrogram(hop_length=number), "hop_length", [-1]),
+    (lambda number: transforms.LogMelSpectrogram(sample_rate=number), "sample_rate", [True]),
+    (lambda time: transforms.LogMelSpectrogram(pad_to_seconds=time), "pad_to_seconds", [True, 1e300, *WRONG_TIMES]),
+    (lambda value: samplers.speech_segments(SILENCE, threshold=value), "threshold", [0, 1, "much"]),
+    (lambda time: samplers.speech_segments(SILENCE, min_speech_seconds=time), "min_speech_seconds", [-1]),
+    (lambda time: samplers.speech_segments(SILENCE, min_pause_seconds=time), "min_pause_seconds", [math.nan]),
+    (lambda time: samplers.speech_segments(SILENCE, pad_seconds=time), "pad_seconds", [math.inf]),
+    (lambda value: samplers.find_scenes(VideoDecoder(VIDEO), threshold=value), "threshold", [-1.0]),
+    (lambda value: samplers.find_scenes(VideoDecoder(VIDEO), ratio=value), "ratio", [math.nan]),
+    (lambda number: samplers.find_scenes(VideoDecoder(VIDEO), min_frames=number), "min_frames", [0, 1.5]),
+    (lambda time: samplers.find_scenes(VideoDecoder(VIDEO), min_seconds=time), "min_seconds", ["1"]),
+    (lambda time: IsolatedWorker(timeout_seconds=time), "timeout_seconds must be", [*WRONG_TIMES, [1]]),
+    (lambda number: IsolatedWorker(max_memory_bytes=number), "max_memory_bytes must be", [1, 1.5e9, "4 GB", True]),
+    (lambda number: IsolatedWorker(num_processes=number), "num_processes must be", [0, None, 1.5]),
+    (lambda number: IsolatedWorker(max_calls=number), "max_calls must be", [0, "1"]),
     (lambda number: transforms.Pad(1, fill=number), "fill", [10**400, True]),
     (lambda fill: transforms.Letterbox((5, 5), fill=fill), "finite", [math.nan, "black", (), (1, math.inf), None]),
     (lambda shape: transforms.Resize((5, 5))(torch.zeros(shape)), "channels-first", [(48, 64, 3), (2, 5, 48, 64, 4)]),
