@@ -163,6 +163,13 @@ def test_audio_decoder_refuses_samples_that_ffmpeg_would_read_in_the_wrong_byte_
         np.testing.assert_array_equal(samples, AudioDecoder(plain).get_all_samples().data)
 
 
+def test_audio_decoder_says_that_samples_of_an_unknown_kind_cannot_be_decoded() -> None:
+    data = riff(fmt(0x7777, 16), chunk(b"data", STORED))
+    assert [stream.codec for stream in get_container_metadata(data).streams] == [None]
+    with pytest.raises(StreamError, match="no audio stream that can be decoded"):
+        AudioDecoder(data)
+
+
 @pytest.mark.parametrize("width", [3, 4])
 def test_big_endian_integers(width: int) -> None:
     levels = [0, 1, -1, 2 ** (8 * width - 1) - 1, -(2 ** (8 * width - 1)), 1 << 16]

@@ -435,7 +435,8 @@ def _refuse_big_endian(container: Any, source: Source, beginning: bytes) -> None
 
     FFmpeg reads the header of a big-endian file (RIFX) correctly, but takes its samples for little-endian ones.
     """
-    codec = container.streams[0].codec_context.name if container.streams else ""
+    context = container.streams[0].codec_context if container.streams else None
+    codec = "" if context is None else context.name
     if beginning[:4] == b"RIFX" and codec.startswith("pcm_") and codec.endswith("le"):
         container.close()
         raise StreamError(
