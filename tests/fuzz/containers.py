@@ -130,7 +130,7 @@ def _walker(data: bytes) -> Callable[[bytes, int, int], Iterator[Part]] | None:
         return _png_parts
     if data[:2] == b"\xff\xd8":
         return _jpeg_parts
-    if data[:4] in (b"II*\0", b"MM\0*"):
+    if data[:4] in (b"II*\0", b"MM\0*") and len(data) >= 8:
         return _tiff_parts
     if data[:4] in (b"OggS", b"FORM", b"caff", b".snd", b"fLaC"):
         return _iff_parts

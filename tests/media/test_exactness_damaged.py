@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import media
 from exactness import CHECKS, Truth, assert_all_same, assert_same, find_truth
+from media_surgery import with_data
+from media_writing import Packets
 
 _HEVC, _MPEG4 = ("hevc_open_gop_mkv", "hevc_open_gop_ts"), ("mpeg4_b_frames_avi", "mpeg4_mp4")
 # In these clips the codec drops frames without a sign in the packets. Only decoding past the damage shows it. Until
@@ -61,6 +64,19 @@ def test_first_batches_that_jump(truth: Truth) -> None:
         with truth.open() as decoder:
             batch = decoder.get_frames_at(list(indices))
             assert_all_same(truth, indices, batch.data, batch.pts_seconds)
+
+
+@pytest.mark.parametrize("name", ["ffvhuff", "huffyuv"])
+def test_what_a_packet_lacks_does_not_come_from_earlier_ones(name: str, tmp_path: Path) -> None:
+    def cut(packets: Packets) -> Packets:
+        return [with_data(one, bytes(one)[: -(number == 12) or None]) for number, one in enumerate(packets)]
+
+    path = tmp_path / "cut.avi"
+    media.write_spec(replace(media.CLIPS[name], rewrite=cut), path)
+    truth = find_truth(path)
+    with truth.open() as decoder:
+        for index in (20, 12, 3, 12):
+            assert_same(truth, index, decoder[index])
 
 
 @pytest.mark.parametrize("truth", media.DAMAGED_CLIPS, indirect=True)

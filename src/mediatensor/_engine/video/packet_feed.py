@@ -152,6 +152,9 @@ class PacketFeed:
                     raise DamagedPacketError("packets that were lost")
             elif self.codec == "ffv1" and not slices_are_intact(data):
                 raise DamagedPacketError("packets that differ from their checksums")
+            elif self.codec in ("ffvhuff", "huffyuv") and packet.size % 4:
+                # The decoder reads whole words, and would take the missing bytes of the last one from earlier packets.
+                raise DamagedPacketError("packets that end within a word")
             for detector in self._break_detectors:
                 if (reason := detector.find(data)) is not None:
                     raise DamagedPacketError(reason)
