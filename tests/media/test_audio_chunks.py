@@ -12,7 +12,6 @@ import media_audio
 from file_sources import BareFile
 from media_audio_writing import SoundSpec, write_sound
 from mediatensor.decoders import AudioDecoder
-from mediatensor.errors import InvalidArgumentError
 from wav_files import wav
 
 RATE = 8000
@@ -98,18 +97,3 @@ def test_decoding_from_the_beginning_continues_where_it_stopped(tmp_path: Path) 
         assert len(list(decoder.chunks(2.0, 0.5))) == 16
     # One read opens the copy of the decoder for the chunks, and one reads the data.
     assert source.num_bytes - opening < 2 * path.stat().st_size + opening
-
-
-@pytest.mark.parametrize(
-    ("seconds", "overlap_seconds", "words"),
-    [
-        (0.0, 0.0, "greater than 0"),
-        (-1.0, 0.0, "greater than 0"),
-        (float("nan"), 0.0, "greater than 0"),
-        (1.0, 1.0, "less than seconds"),
-        (1.0, -0.1, "at least 0"),
-    ],
-)
-def test_impossible_lengths(long: Path, seconds: float, overlap_seconds: float, words: str) -> None:
-    with AudioDecoder(long) as decoder, pytest.raises(InvalidArgumentError, match=words):
-        decoder.chunks(seconds, overlap_seconds)

@@ -125,9 +125,3 @@ def test_arguments_are_checked_before_the_source(decode) -> None:
         decode(b"", max_pixels=torch.tensor(7.5))
     with pytest.raises(OpenError):
         decode(b"no image", device=None)
-
-
-@pytest.mark.parametrize("number", [0, -1, 1.5])
-def test_the_number_of_avif_threads_is_checked(number) -> None:
-    with pytest.raises(InvalidArgumentError, match="num_threads must be a positive whole number"):
-        decode_avif(b"", num_threads=number)

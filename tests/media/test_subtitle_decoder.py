@@ -192,12 +192,6 @@ def test_other_encodings() -> None:
         len(SubtitleDecoder(data, encoding="ascii"))
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "cp037", "no-such-encoding", "utf-7"])
-def test_encodings_that_are_refused(encoding: str, subrip: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match=encoding):
-        SubtitleDecoder(subrip, encoding=encoding)
-
-
 @pytest.mark.parametrize(
     ("codec", "line"),
     [("microdvd", "{{{0}}}{{{0}9}}Hello\n"), ("mpl2", "[{0}][{0}9]Hello\n")],

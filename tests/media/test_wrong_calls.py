@@ -42,7 +42,8 @@ WAV_ENCODER = AudioEncoder(SOUND, sample_rate=8000)
 VIDEO_ENCODER = VideoEncoder(PICTURES, frame_rate=5)
 VIDEO = VIDEO_ENCODER.to_tensor("mp4")
 SILENCE = mediatensor.AudioSamples(SOUND, 0.0, 0.1, 8000)
-SUBTITLES = SubtitleDecoder(b"1\n00:00:01,000 --> 00:00:02,000\nHello\n")
+SUBTITLES_FILE = b"1\n00:00:01,000 --> 00:00:02,000\nHello\n"
+SUBTITLES = SubtitleDecoder(SUBTITLES_FILE)
 
 
 def refused(call: Callable[[Any], Any], value: Any, error: type[MediaTensorError], *words: str) -> None:
@@ -177,7 +178,13 @@ def test_ranges_of_sound(wav: Path, kind: Any) -> None:
             sound.get_samples_played_in_range(10**30)
 
 
-@pytest.mark.parametrize(("name", "value"), [("seconds", "x"), ("seconds", math.inf), ("overlap_seconds", None)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("seconds", value) for value in ("x", math.inf, 0.0, -1.0, math.nan)],
+        *[("overlap_seconds", value) for value in (None, 30.0, -0.1)],
+    ],
+)
 def test_chunks(wav: Path, name: str, value: Any) -> None:
     with AudioDecoder(wav) as sound:
         refused(lambda given: sound.chunks(**{name: given}), value, InvalidArgumentError, name, str(value))
@@ -328,6 +335,17 @@ CALLS: list[tuple[Callable[[Any], Any], str, list[Any]]] = [
     (lambda shape: transforms.Resize((5, 5))(torch.zeros(shape)), "channels-first", [(48, 64, 3), (2, 5, 48, 64, 4)]),
     (lambda shape: transforms.Resize((5, 5))(torch.zeros(shape)), "row and column", [(3, 0, 4), (2, 4, 4, 0)]),
     (lambda number: transforms.Pad(1, fill=[number]), "fill", [10**400, True, "1"]),
+    (lambda padding: transforms.functional.pad(PICTURES, padding), "padding must be", [-1, (1, -2), (1, 2, 3), ()]),
+    (lambda padding: transforms.functional.pad(PICTURES, padding), "padding must be", [1.5, "2", None, True]),
+    (lambda fill: transforms.functional.pad(PICTURES, 1, fill), "fill", [256, -1, 0.5, math.nan, "white", ()]),
+    (lambda fill: transforms.functional.pad(PICTURES, 1, fill), "fill", [(1.0, 2.0), (1.0, 2.0, 3.0, 4.0)]),
+    (lambda dtype: transforms.functional.to_float(PICTURES, dtype), "float dtype", [torch.uint8, "float32", None]),
+    (lambda scale: transforms.RandomResizedCrop((5, 7), scale), "scale", [(0.5, 0.2), (-0.1, 1.0), (0.0, 0.0)]),
+    (lambda scale: transforms.RandomResizedCrop((5, 7), scale), "scale", [(0.1, math.inf), 0.5, "01"]),
+    (lambda ratio: transforms.RandomResizedCrop((5, 7), ratio=ratio), "ratio", [(0.0, 1.0), (2.0, 1.0)]),
+    (lambda ratio: transforms.RandomResizedCrop((5, 7), ratio=ratio), "ratio", [(1.0, math.nan), (1.0, 1.0, 1.0)]),
+    (lambda number: decoders.decode_avif(b"", num_threads=number), "num_threads must be a positive", [0, -1, 1.5]),
+    (lambda name: SubtitleDecoder(SUBTITLES_FILE, encoding=name), "encoding", ["utf-16", "cp037", "no-such", "utf-7"]),
     (lambda text: ocr.io.Document([]).render(page_break=text), "page_break", [5]),
     (models.crop_orientation_predictor, "arch", [5]),
 ]
