@@ -36,8 +36,7 @@ def is_cut_off(data: bytes) -> bool:
 
 def written(name: str, folder: Path) -> bytes:
     muxer, options, codec = MUXERS[name]
-    path = folder / "video"
-    write_clip(ClipSpec("", codec, muxer, options={"g": "8"}, muxer_options=options), path)
+    path = write_clip(ClipSpec("", codec, muxer, options={"g": "8"}, muxer_options=options), folder / "video")
     return path.read_bytes()
 
 

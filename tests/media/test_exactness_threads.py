@@ -59,8 +59,7 @@ def test_frames_match_single_thread(name: str, tmp_path: Path, own_limits: None)
     if name in CLIPS:
         path = media.make(CLIPS[name], tmp_path)
     else:
-        path = tmp_path / f"clip.{SPECS[name].extension}"
-        write_clip(SPECS[name], path)
+        path = write_clip(SPECS[name], tmp_path / f"clip.{SPECS[name].extension}")
     with av.open(str(path)) as container:
         assert container.streams.video[0].codec_context.name == name
     truth = find_truth(path)

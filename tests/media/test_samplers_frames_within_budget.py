@@ -133,8 +133,7 @@ def test_files_of_variable_rate_reach_the_last_frame(name: str, folder: Path) ->
 
 
 def test_a_video_of_one_frame(tmp_path: Path) -> None:
-    path = tmp_path / "one.mp4"
-    write_clip(ClipSpec("one", num_frames=1), path)
+    path = write_clip(ClipSpec("one", num_frames=1), tmp_path / "one.mp4")
     decoder = VideoDecoder(path)
     for arguments in ({"max_frames": 5}, {"fps": 2}, {"fps": 1000}, {"max_tokens": 9, "tokens_per_frame": 9}):
         assert len(sample_frames(decoder, **arguments)) == 1  # type: ignore[arg-type]

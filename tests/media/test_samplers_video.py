@@ -38,9 +38,7 @@ CLIPS = {
 @pytest.fixture(scope="module", params=CLIPS)
 def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     spec = CLIPS[request.param]
-    path = tmp_path_factory.mktemp("samplers") / f"clip.{spec.extension or spec.container}"
-    write_clip(spec, path)
-    return path
+    return write_clip(spec, tmp_path_factory.mktemp("samplers") / f"clip.{spec.extension or spec.container}")
 
 
 @pytest.fixture

@@ -47,9 +47,7 @@ LANDSCAPE = ClipSpec(
 
 @pytest.fixture(scope="module")
 def landscape_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("landscape") / "landscape.mp4"
-    write_clip(LANDSCAPE, path)
-    return path
+    return write_clip(LANDSCAPE, tmp_path_factory.mktemp("landscape") / "landscape.mp4")
 
 
 @pytest.fixture(scope="module")

@@ -127,9 +127,7 @@ def test_each_image_of_a_sample_has_its_own_place() -> None:
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("letterbox") / "clip.mp4"
-    write_clip(CLIP, path)
-    return path
+    return write_clip(CLIP, tmp_path_factory.mktemp("letterbox") / "clip.mp4")
 
 
 @pytest.fixture(scope="module")

@@ -131,9 +131,7 @@ def test_sizes_by_pixels_computed_by_hand(
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("sizes") / "clip.mp4"
-    write_clip(ClipSpec("sizes", size=(176, 98), num_frames=5), path)
-    return path
+    return write_clip(ClipSpec("sizes", size=(176, 98), num_frames=5), tmp_path_factory.mktemp("sizes") / "clip.mp4")
 
 
 @pytest.mark.parametrize(

@@ -170,8 +170,7 @@ def _write_prefix_units(spec: ClipSpec, path: Path) -> None:
 
     The unit is of type 14 (prefix). Its payload continues with the sample's own units after start codes.
     """
-    plain = path.with_suffix(".plain")
-    write_clip(replace(spec, build=None), plain)
+    plain = write_clip(replace(spec, build=None), path.with_suffix(".plain"))
     with av.open(str(plain)) as source, open_output(spec, path) as output:
         stream: Any = output.add_stream_from_template(source.streams.video[0])
         for packet in source.demux(video=0):

@@ -228,14 +228,15 @@ def open_output(spec: Any, target: Path | io.IOBase) -> Any:
     return av.open(place, "w", format=spec.container, options={"fflags": "bitexact", **spec.muxer_options})
 
 
-def write_clip(spec: ClipSpec, path: Path) -> None:
-    """Write a clip of one video stream."""
+def write_clip(spec: ClipSpec, path: Path) -> Path:
+    """Write a clip of one video stream, and return its path."""
     with open_output(spec, path) as output:
         stream = add_stream(output, spec)
         packets = _encode_once(stream, replace(spec, special="", rewrite=None, patch=None))
         output.mux(assign(packets if spec.rewrite is None else spec.rewrite(packets), stream))
     if spec.patch is not None:
         path.write_bytes(spec.patch(path.read_bytes()))
+    return path
 
 
 # The last clip that was encoded: clips that differ only in their damage are written one after the other.
