@@ -335,7 +335,7 @@ def test_nothing_but_the_upload_is_read(server: Server, tmp_path: Path, clip: Pa
             for name, data in hostile.playlists(target).items():
                 if name in ("list.m3u8", "concat_as.ts", "manifest.mpd", "reference.asx"):
                     assert server.post("/probe", data, name).status in {415, 422}
-        alias = hostile.movie_elsewhere(clip.read_bytes(), "disk", str(secret))
+        alias = hostile.movie_elsewhere(clip.read_bytes(), str(secret))
         server.post("/video/frames", alias, "alias.mov")
         assert opened.names() == []
         assert elsewhere.paths == []

@@ -49,7 +49,7 @@ def copy(folders: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
 
 def values_of(episodes: Sequence[int]) -> dict[str, NDArray[np.float64]]:
     """The raw values of the frames of some episodes, (N, *shape), and (N, C, H, W) for the camera in the table."""
-    rows = [row for row in rows_of(LENGTHS, 10) if row["episode_index"] in episodes]
+    rows = [row for row in rows_of(LENGTHS) if row["episode_index"] in episodes]
     values = {name: np.array([row[name] for row in rows], float) for name in FEATURES}
     values["gripper"] = values["gripper"].reshape(-1)
     images = np.stack([picture((row["index"] + 100) % 256) for row in rows])

@@ -24,7 +24,7 @@ def fields_of(units: list[bytes], reference: int) -> bytes:
     return b"".join(units).replace(b"\0\0\0\1\x61", bytes([0, 0, 0, 1, reference << 5 | 1]))
 
 
-_UNITS = h264_field_pictures(2, 2, 4, 10, 25)
+_UNITS = h264_field_pictures(2, 2, 4, 25)
 _PARAMETER_SETS = _UNITS[0][_UNITS[0].index(b"\0\0\0\1\x67") : _UNITS[0].index(b"\0\0\0\1\x65")]
 _PROGRESSIVE_SPS = (
     bytes([0x67, 77, 0, 30]) + BitWriter().ue(0).ue(0).ue(2).ue(1).bits(0, 1).ue(5).ue(3).bits(0b1100, 4).trailing()

@@ -115,7 +115,7 @@ def test_name_patterns_open_no_other_file(elsewhere: Elsewhere, clip: Path) -> N
 
 def test_movie_with_external_data_is_refused(elsewhere: Elsewhere, tmp_path: Path, clip: Path) -> None:
     file = tmp_path / "alias.mov"
-    file.write_bytes(hostile.movie_elsewhere(clip.read_bytes(), "disk", str(elsewhere.movie)))
+    file.write_bytes(hostile.movie_elsewhere(clip.read_bytes(), str(elsewhere.movie)))
     # FFmpeg would follow it with these options.
     with av.open(str(file), options={"enable_drefs": "1", "use_absolute_path": "1"}) as container:
         next(container.demux(video=0))

@@ -82,18 +82,12 @@ def frame_samples(frame: Any) -> Sound:
 
 
 def ffmpeg_samples(
-    program: str,
-    path: Path,
-    *,
-    stream: str = "0:a:0",
-    rate: int | None = None,
-    num_channels: int | None = None,
-    decoder: str = "",
+    program: str, path: Path, *, rate: int | None = None, num_channels: int | None = None, decoder: str = ""
 ) -> tuple[Sound, int]:
-    """(samples float32 (channels, samples), rate) that the ``ffmpeg`` program writes of a stream, at will resampled."""
+    """(samples float32 (channels, samples), rate) that ``ffmpeg`` writes of the first stream, at will resampled."""
     command = [program, "-v", "error", "-nostdin", "-threads", "1", "-cons_noisegen", "1"]
     command += ["-c:a", decoder] if decoder else []
-    command += ["-i", str(path), "-map", stream]
+    command += ["-i", str(path), "-map", "0:a:0"]
     command += [] if rate is None else ["-ar", str(rate)]
     command += [] if num_channels is None else ["-ac", str(num_channels)]
     # A WAV header states channels and rate, so no second program has to be asked for them.

@@ -63,9 +63,9 @@ WORKERS: dict[str, dict[str, Any]] = {
 }
 
 
-def made_dataset(lengths: list[int], rows_per_file: int = 1, **columns: Any) -> MediaDataset:
+def made_dataset(lengths: list[int], **columns: Any) -> MediaDataset:
     items = [Item(f"{i}.mp4", label=i, extra={"num_frames": length, **columns}) for i, length in enumerate(lengths)]
-    return MediaDataset(items, Made(), rows_per_file=rows_per_file)
+    return MediaDataset(items, Made())
 
 
 def failure(row: int) -> Failure:

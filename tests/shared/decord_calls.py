@@ -65,11 +65,11 @@ def differences(ours: Any, theirs: Any, tolerances: Mapping[str, float], path: s
     return [] if is_same else [f"{path}: {ours} and not {theirs}"]
 
 
-def _after(*steps: Callable[[Any], Any], path: str = CLIP) -> Callable[[Any], Any]:
+def _after(*steps: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The frame that `next` gives after some steps with a new reader."""
 
     def call(module: Any) -> Any:
-        reader = module.VideoReader(path)
+        reader = module.VideoReader(CLIP)
         for step in steps:
             step(reader)
         return reader.next()

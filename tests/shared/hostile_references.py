@@ -81,11 +81,11 @@ def playlists(target: str) -> dict[str, bytes]:
     }
 
 
-def movie_elsewhere(movie: bytes, volume: str, path: str) -> bytes:
+def movie_elsewhere(movie: bytes, path: str) -> bytes:
     """An MP4 file, its header last, whose data lie in another file, as QuickTime's aliases say it."""
     name = Path(path).name.encode()
-    absolute = f"{volume}:{path.lstrip('/').replace('/', ':')}".encode()
-    alias = bytes(10) + bytes([len(volume)]) + volume.encode().ljust(27, b"\0") + bytes(12)
+    absolute = f"disk:{path.lstrip('/').replace('/', ':')}".encode()
+    alias = bytes(10) + b"\4disk".ljust(28, b"\0") + bytes(12)
     alias += bytes([len(name)]) + name.ljust(63, b"\0") + bytes(16) + struct.pack(">HH", 0, 0) + bytes(16)
     alias += struct.pack(">HH", 2, len(absolute)) + absolute + bytes(len(absolute) % 2) + b"\xff\xff\0\0"
     alias = alias.ljust(160, b"\0")

@@ -17,6 +17,7 @@ from images import encoded
 from mediatensor.encoders import VideoEncoder
 
 HEIGHT, WIDTH = 96, 128
+_FPS = 10
 TOP, WRIST, STILL = "observation.images.top", "observation.images.wrist", "observation.images.still"
 DEPTH, DEPTH_STILL = "observation.images.depth", "observation.images.depth_still"
 LANGUAGE = ("language_persistent", "language_events")
@@ -54,7 +55,7 @@ def language_of(episode: int, frame: int) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def rows_of(lengths: Sequence[int], fps: float) -> list[dict[str, Any]]:
+def rows_of(lengths: Sequence[int]) -> list[dict[str, Any]]:
     """The rows of the table, with lists for the columns that are vectors."""
     rows: list[dict[str, Any]] = []
     for episode, length in enumerate(lengths):
@@ -68,7 +69,7 @@ def rows_of(lengths: Sequence[int], fps: float) -> list[dict[str, Any]]:
                     "gripper": [index % 7],
                     "next.reward": frame / length,
                     "next.done": frame == length - 1,
-                    "timestamp": np.float32(frame / fps).item(),
+                    "timestamp": np.float32(frame / _FPS).item(),
                     "frame_index": frame,
                     "episode_index": episode,
                     "index": index,
@@ -98,9 +99,7 @@ def write_lerobot(
     *,
     version: str = "v3.0",
     lengths: Sequence[int] = (20, 13, 17),
-    fps: int = 10,
     has_still: bool = True,
-    codec_options: dict[str, Any] | None = None,
     depth_info: dict[str, Any] | None = None,
     has_language: bool = False,
 ) -> Path:
@@ -112,7 +111,7 @@ def write_lerobot(
     TOP shows the number of the row; WRIST 255 minus this, and STILL the number of the row plus 100, both mod 256. In
     version 3, the first two episodes share a table, and a video of TOP; the last two share a video of WRIST.
     """
-    rows = rows_of(lengths, fps)
+    rows = rows_of(lengths)
     for row in rows:
         row["gripper"] = row["gripper"][0]
     features = dict(FEATURES)
@@ -143,13 +142,13 @@ def write_lerobot(
         "total_frames": len(rows),
         "total_tasks": len(TASKS),
         "chunks_size": 1000,
-        "fps": fps,
+        "fps": _FPS,
         "splits": {"train": f"0:{len(lengths)}"},
         "features": features,
     }
     (root / "meta").mkdir(parents=True)
     write = _write_version_2 if version.startswith("v2") else _write_version_3
-    write(root, rows, list(lengths), info, codec_options or {"codec": "libx264", "crf": 12, "extra_options": {"g": 4}})
+    write(root, rows, list(lengths), info)
     return root
 
 
@@ -161,20 +160,20 @@ def _write_lines(path: Path, rows: Sequence[Any]) -> None:
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
 
 
-def _write_video(path: Path, numbers: Sequence[int], fps: int, options: dict[str, Any]) -> None:
+def _write_video(path: Path, numbers: Sequence[int]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     frames = torch.from_numpy(np.stack([picture(number) for number in numbers])).permute(0, 3, 1, 2)
-    VideoEncoder(frames, frame_rate=fps).to_file(path, **options)
+    VideoEncoder(frames, frame_rate=_FPS).to_file(path, codec="libx264", crf=12, extra_options={"g": 4})
 
 
-def _write_depths(path: Path, numbers: Sequence[int], fps: int, info: dict[str, Any]) -> None:
+def _write_depths(path: Path, numbers: Sequence[int], info: dict[str, Any]) -> None:
     """A video of 12-bit codes of `depths`, without loss, as LeRobot 0.6 makes codes by default."""
     path.parent.mkdir(parents=True, exist_ok=True)
     least, most, shift = (
         info.get(f"video.{name}", usual) for name, usual in (("depth_min", 0.01), ("depth_max", 10.0), ("shift", 3.5))
     )
     with av.open(path, "w") as container:
-        stream: Any = container.add_stream("libx265", rate=fps)
+        stream: Any = container.add_stream("libx265", rate=_FPS)
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "gray12le"
         stream.options = {"x265-params": "lossless=1:log-level=none", "g": "4"}
         for pts, number in enumerate(numbers):
@@ -234,9 +233,7 @@ def _numbers(camera: str, rows: Sequence[dict[str, Any]]) -> list[int]:
     return [row["index"] % 256 if camera == TOP else 255 - row["index"] % 256 for row in rows]
 
 
-def _write_version_2(
-    root: Path, rows: list[dict[str, Any]], lengths: list[int], info: dict[str, Any], options: dict[str, Any]
-) -> None:
+def _write_version_2(root: Path, rows: list[dict[str, Any]], lengths: list[int], info: dict[str, Any]) -> None:
     info |= {
         "total_chunks": 1,
         "total_videos": 2 * len(lengths),
@@ -256,12 +253,10 @@ def _write_version_2(
         _write_table(root / f"data/chunk-000/episode_{episode:06d}.parquet", own)
         for camera in (TOP, WRIST):
             path = root / f"videos/chunk-000/{camera}/episode_{episode:06d}.mp4"
-            _write_video(path, _numbers(camera, own), info["fps"], options)
+            _write_video(path, _numbers(camera, own))
 
 
-def _write_version_3(
-    root: Path, rows: list[dict[str, Any]], lengths: list[int], info: dict[str, Any], options: dict[str, Any]
-) -> None:
+def _write_version_3(root: Path, rows: list[dict[str, Any]], lengths: list[int], info: dict[str, Any]) -> None:
     import pandas
     import pyarrow as pa
     from pyarrow import parquet
@@ -294,12 +289,12 @@ def _write_version_3(
         }
         for camera in cameras:
             first = next(other for other in range(i + 1) if files[camera](other) == files[camera](i))
-            begin = (starts[i] - starts[first]) / info["fps"]
+            begin = (starts[i] - starts[first]) / _FPS
             episode |= {
                 f"videos/{camera}/chunk_index": 0,
                 f"videos/{camera}/file_index": files[camera](i),
                 f"videos/{camera}/from_timestamp": begin,
-                f"videos/{camera}/to_timestamp": begin + length / info["fps"],
+                f"videos/{camera}/to_timestamp": begin + length / _FPS,
             }
         episodes.append(episode)
     path = root / "meta/episodes/chunk-000/file-000.parquet"
@@ -313,6 +308,6 @@ def _write_version_3(
             own = [row for row in rows if files[camera](row["episode_index"]) == file]
             path = root / f"videos/{camera}/chunk-000/file-{file:03d}.mp4"
             if camera == DEPTH:
-                _write_depths(path, [row["index"] for row in own], info["fps"], info["features"][DEPTH]["info"])
+                _write_depths(path, [row["index"] for row in own], info["features"][DEPTH]["info"])
             else:
-                _write_video(path, _numbers(camera, own), info["fps"], options)
+                _write_video(path, _numbers(camera, own))

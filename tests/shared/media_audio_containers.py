@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,17 +33,13 @@ def _aac(special: str, container: str, extension: str = "", **changes: Any) -> S
     return replace(_AAC, special=special, container=container, extension=extension or container, **changes)
 
 
-def _skipping(seconds: float, unit: int, after: float = 1.0) -> Callable[[Packets], Packets]:
-    """Halfway, time jumps, as after a recorder lost its signal. ``unit`` is the unit of packet times."""
-
-    def rewrite(packets: Packets) -> Packets:
-        for packet in packets:
-            if packet.pts * packet.time_base >= after:
-                packet.pts += round(seconds * unit)
-                packet.dts += round(seconds * unit)
-        return packets
-
-    return rewrite
+def _skip(packets: Packets) -> Packets:
+    """After a second, time jumps, as after a recorder lost its signal."""
+    for packet in packets:
+        if packet.pts * packet.time_base >= 1:
+            packet.pts += round(0.5 / packet.time_base)
+            packet.dts += round(0.5 / packet.time_base)
+    return packets
 
 
 def _damaged(packets: Packets) -> Packets:
@@ -140,20 +135,16 @@ CONTAINER_CLIPS: dict[str, SoundSpec] = {
     ),
     "m4a_late": _aac("time begins at 0.7 s", "ipod", "m4a", start=_LATE, delay=1024),
     "mkv_late_opus": replace(_OPUS, special="time begins at 0.7 s", start=33600),
-    "gap_pcm_mkv": replace(_PCM, special="half a second without samples", rewrite=_skipping(0.5, 44100)),
-    "gap_flac_mkv": replace(
-        LOSSLESS_CLIPS["flac_mkv"], special="half a second without samples", rewrite=_skipping(0.5, 44100)
-    ),
-    "gap_aac_mp4": _aac("half a second without samples", "mp4", rewrite=_skipping(0.5, 44100)),
-    "gap_opus_mkv": replace(_OPUS, special="half a second without samples", rewrite=_skipping(0.5, 48000)),
-    "gap_mp3_mkv": replace(
-        MPEG_CLIPS["mp3_mkv"], special="half a second without samples", rewrite=_skipping(0.5, 44100)
-    ),
+    "gap_pcm_mkv": replace(_PCM, special="half a second without samples", rewrite=_skip),
+    "gap_flac_mkv": replace(LOSSLESS_CLIPS["flac_mkv"], special="half a second without samples", rewrite=_skip),
+    "gap_aac_mp4": _aac("half a second without samples", "mp4", rewrite=_skip),
+    "gap_opus_mkv": replace(_OPUS, special="half a second without samples", rewrite=_skip),
+    "gap_mp3_mkv": replace(MPEG_CLIPS["mp3_mkv"], special="half a second without samples", rewrite=_skip),
     "gap_aac_ts": _aac(
         "half a second without samples",
         "mpegts",
         "ts",
-        rewrite=_skipping(0.5, 44100),
+        rewrite=_skip,
         delay=1024,
         excess=UNKNOWN_PADDING,
     ),

@@ -133,25 +133,25 @@ def adts_frames(data: bytes) -> list[bytes]:
     return frames
 
 
-def adts_with_prediction(data: bytes, profile: int, num_bands: int = 12, first_frame: int = 0) -> bytes:
+def adts_with_prediction(data: bytes, profile: int, first_frame: int = 0) -> bytes:
     """AAC of low complexity as Main (profile 0) or LTP (3), where frames are predicted from those before.
 
     The encoded signal becomes the residual of the prediction: other audio, but the same in every decoder.
 
-    The data are mono at 44100 Hz, without a frame that begins with anything but the sound. The lowest ``num_bands``
-    are predicted.
+    The data are mono at 44100 Hz, without a frame that begins with anything but the sound. The lowest 12
+    bands are predicted.
     """
     frames = adts_frames(data)
-    changed = (_predicted(frame, profile, num_bands) for frame in frames[first_frame:])
+    changed = (_predicted(frame, profile) for frame in frames[first_frame:])
     return b"".join([*frames[:first_frame], *changed])
 
 
-def _predicted(frame: bytes, profile: int, num_bands: int) -> bytes:
+def _predicted(frame: bytes, profile: int) -> bytes:
     header, bits = bytearray(frame[:7]), f"{int.from_bytes(frame[7:], 'big'):0{8 * len(frame[7:])}b}"
     is_sound, is_short = bits[:3] == "000", bits[16:18] == "10"
     if is_sound and not is_short:
         num_used = min(int(bits[19:25], 2), 40)
-        used = ("1" * num_bands).ljust(num_used, "0")[:num_used]
+        used = ("1" * 12).ljust(num_used, "0")[:num_used]
         # Main: no reset. LTP: from 1500 samples before, by 0.57.
         prediction = "1" + ("0" if profile == 0 else f"1{1500:011b}000") + used
         bits = bits[:25] + prediction + bits[26:]

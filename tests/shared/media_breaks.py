@@ -131,12 +131,8 @@ def _write_joined(*codecs: str) -> Callable[[ClipSpec, Path], None]:
     return build
 
 
-def _ts(special: str, codec: str, options: dict[str, str], **changes: Any) -> ClipSpec:
-    return replace(ClipSpec(special, codec, "mpegts", "ts", options=options), **changes)
-
-
 def _mkv(special: str, codec: str, options: dict[str, str], **changes: Any) -> ClipSpec:
-    return replace(ClipSpec(special, codec, "matroska", "mkv", options=options), **changes)
+    return ClipSpec(special, codec, "matroska", "mkv", options=options, **changes)
 
 
 def _vc2(container: str, extension: str) -> ClipSpec:
@@ -200,16 +196,16 @@ DROPPED = {
         "leading pictures after the end of a sequence", "libx265", x265(_OPEN_GOP),
         rewrite=_append(_HEVC_END, -1),
     ),
-    "hevc_end_before_cra_ts": _ts(
-        "leading pictures after the end of a sequence", "libx265", x265(_OPEN_GOP),
+    "hevc_end_before_cra_ts": ClipSpec(
+        "leading pictures after the end of a sequence", "libx265", "mpegts", "ts", options=x265(_OPEN_GOP),
         rewrite=_append(_HEVC_END, -1),
     ),
     "hevc_broken_link_mkv": _mkv(
         "leading pictures of a BLA picture", "libx265", x265(_OPEN_GOP), rewrite=_change_third_key(_break_link)
     ),
-    "hevc_drops_prior_ts": _ts(
-        "a key frame that drops waiting frames", "libx265",
-        x265("open-gop=0:b-adapt=0:repeat-headers=1"), rewrite=_change_third_key(_drop_prior),
+    "hevc_drops_prior_ts": ClipSpec(
+        "a key frame that drops waiting frames", "libx265", "mpegts", "ts",
+        options=x265("open-gop=0:b-adapt=0:repeat-headers=1"), rewrite=_change_third_key(_drop_prior),
     ),
     "hevc_intra_refresh_mkv": _mkv(
         "refreshed column by column", "libx265", x265("intra-refresh=1:bframes=0:repeat-headers=1")

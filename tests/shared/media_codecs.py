@@ -43,7 +43,7 @@ def mpeg(**options: str) -> dict[str, str]:
 def _write_fields(spec: ClipSpec, path: Path) -> None:
     """Interlaced H.264, one packet per field, in whatever container ``spec`` names."""
     columns, rows = spec.size[0] // 16, spec.size[1] // 16
-    units = h264_field_pictures(columns, rows, spec.num_frames, 10, spec.rate)
+    units = h264_field_pictures(columns, rows, spec.num_frames, spec.rate)
     if spec.container == "h264":
         path.write_bytes(b"".join(units))
         return

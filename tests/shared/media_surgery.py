@@ -47,7 +47,7 @@ class BitWriter:
         return np.packbits(np.array(self.align()._bits, np.uint8)).tobytes()
 
 
-def _nal(reference: int, kind: int, payload: bytes) -> bytes:
+def _nal(kind: int, payload: bytes) -> bytes:
     escaped = bytearray()
     zeros = 0
     for byte in payload:
@@ -56,13 +56,13 @@ def _nal(reference: int, kind: int, payload: bytes) -> bytes:
             zeros = 0
         escaped.append(byte)
         zeros = zeros + 1 if byte == 0 else 0
-    return b"\0\0\0\1" + bytes([reference << 5 | kind]) + bytes(escaped)
+    return b"\0\0\0\1" + bytes([3 << 5 | kind]) + bytes(escaped)
 
 
-def h264_field_pictures(columns: int, rows: int, num_frames: int, gop_size: int, rate: int) -> list[bytes]:
+def h264_field_pictures(columns: int, rows: int, num_frames: int, rate: int) -> list[bytes]:
     """H.264 (Annex B) whose pictures are all coded as two fields: one access unit, and so one packet, per field.
 
-    Samples are not compressed (I_PCM). Every ``gop_size`` frames both fields are intra; the rest copy the previous
+    Samples are not compressed (I_PCM). Every ten frames both fields are intra; the rest copy the previous
     field and replace one column of macroblocks, so a frame depends on all since the last intra picture. Columns and
     rows are in macroblocks; ``rows`` is even.
     """
@@ -72,10 +72,10 @@ def h264_field_pictures(columns: int, rows: int, num_frames: int, gop_size: int,
     sps.bits(1, 1).bits(0, 1).bits(1, 1)  # 8x8 inference, no cropping, usability information
     sps.bits(0, 4).bits(1, 1).bits(1, 32).bits(2 * rate, 32).bits(1, 1).bits(0, 4)
     pps = BitWriter().ue(0).ue(0).bits(0, 1).bits(1, 1).ue(0).ue(0).ue(0).bits(0, 3).se(0).se(0).se(0).bits(0b100, 3)
-    parameter_sets = _nal(3, 7, sps.trailing()) + _nal(3, 8, pps.trailing())
+    parameter_sets = _nal(7, sps.trailing()) + _nal(8, pps.trailing())
     units = []
     for number in range(num_frames):
-        in_gop = number % gop_size
+        in_gop = number % 10
         for second in (False, True):  # the top field is the first
             is_idr = in_gop == 0 and not second
             unit = b"\0\0\0\1\x09\xf0"  # access unit delimiter
@@ -84,14 +84,14 @@ def h264_field_pictures(columns: int, rows: int, num_frames: int, gop_size: int,
             slice_bits = BitWriter().ue(0).ue(7 if in_gop == 0 else 5).ue(0)
             slice_bits.bits(in_gop % 16, 4).bits(1, 1).bits(second, 1)
             if is_idr:
-                slice_bits.ue(number // gop_size % 2)
+                slice_bits.ue(number // 10 % 2)
             slice_bits.bits((2 * in_gop + second) % 256, 8)
             if in_gop:
                 slice_bits.bits(0, 1).bits(0, 1)  # default number and order of references
             slice_bits.bits(0, 2 if is_idr else 1)  # keep as reference, sliding window
             slice_bits.se(0).ue(1)  # quantiser as in the parameter set; no deblocking
             _field_macroblocks(slice_bits, columns, rows // 2, number, second, is_intra=in_gop == 0)
-            units.append(unit + _nal(3, 5 if is_idr else 1, slice_bits.trailing()))
+            units.append(unit + _nal(5 if is_idr else 1, slice_bits.trailing()))
     return units
 
 
@@ -216,23 +216,19 @@ def box(kind: bytes, *content: bytes) -> bytes:
     return struct.pack(">I4s", len(body) + 8, kind) + body
 
 
-def drop_ts_timestamps(every: int) -> Callable[[bytes], bytes]:
-    """A ``patch`` that leaves only every ``every``-th picture of a transport stream its time stamps, as is allowed."""
-
-    def patch(data: bytes) -> bytes:
-        out = bytearray(data)
-        count = 0
-        for start in range(0, len(out), _TS_PACKET):
-            at = start + 4
-            if out[start + 3] & 0x20:  # adaptation field
-                at += 1 + out[at]
-            starts_unit = out[start + 1] & 0x40 and out[start + 3] & 0x10
-            if not starts_unit or out[at : at + 3] != b"\0\0\1" or not 0xE0 <= out[at + 3] <= 0xEF:
-                continue
-            if count % every:
-                out[at + 7] &= 0x3F
-                out[at + 9 : at + 9 + out[at + 8]] = b"\xff" * out[at + 8]
-            count += 1
-        return bytes(out)
-
-    return patch
+def drop_ts_timestamps(data: bytes) -> bytes:
+    """Leave only every third picture of a transport stream its time stamps, as is allowed."""
+    out = bytearray(data)
+    count = 0
+    for start in range(0, len(out), _TS_PACKET):
+        at = start + 4
+        if out[start + 3] & 0x20:  # adaptation field
+            at += 1 + out[at]
+        starts_unit = out[start + 1] & 0x40 and out[start + 3] & 0x10
+        if not starts_unit or out[at : at + 3] != b"\0\0\1" or not 0xE0 <= out[at + 3] <= 0xEF:
+            continue
+        if count % 3:
+            out[at + 7] &= 0x3F
+            out[at + 9 : at + 9 + out[at + 8]] = b"\xff" * out[at + 8]
+        count += 1
+    return bytes(out)

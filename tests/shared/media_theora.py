@@ -105,7 +105,7 @@ def _picture(width: int, height: int, quantizers: Sequence[int], chance: random.
     return bits.to_bytes()
 
 
-def write_theora(path: Path, quantizers: Sequence[Sequence[int]], *, size: tuple[int, int] = (96, 64)) -> None:
+def write_theora(path: Path, quantizers: Sequence[Sequence[int]], *, size: tuple[int, int]) -> None:
     """Write a clip in Ogg of 25 frames a second, of which every twelfth is a key frame; sizes are multiples of 16.
 
     Each frame states one or two quantizers, and uses the first.

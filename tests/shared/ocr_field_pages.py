@@ -39,11 +39,11 @@ def page_of(*lines: str, size: float = 10.0, rules: list[list[float]] | None = N
     return content_of_words(width, len(lines) * size * 1.5 + size, boxes, texts, ids, horizontal_rules=across)
 
 
-def page_beside(left: Sequence[str], right: Sequence[str], shift: float, *, at: int = 60) -> PageContent:
-    """A page with two columns of lines; the right one starts at character ``at``, ``shift`` lines lower."""
+def page_beside(left: Sequence[str], right: Sequence[str], shift: float) -> PageContent:
+    """A page with two columns of lines; the right one starts at character 60, ``shift`` lines lower."""
     size = max(len(left), len(right))
     pairs = zip((*left, *[""] * (size - len(left))), (*right, *[""] * (size - len(right))), strict=True)
-    page = page_of("", "", *(f"{one:{at}}{other}" for one, other in pairs))
-    is_right = page.boxes[:, 0] >= 5.0 * at
+    page = page_of("", "", *(f"{one:60}{other}" for one, other in pairs))
+    is_right = page.boxes[:, 0] >= 5.0 * 60
     boxes = page.boxes + np.outer(is_right * shift * 15.0, (0, 1, 0, 1))
     return replace(page, boxes=boxes, line_ids=2 * page.line_ids + is_right)

@@ -48,7 +48,7 @@ def uniform(name: str, shape: tuple[int, ...]) -> np.ndarray:
     return flat.reshape(shape)
 
 
-def formula_tensor(name: str, shape: tuple[int, ...], gain: float = 1.0) -> torch.Tensor:
+def formula_tensor(name: str, shape: tuple[int, ...], gain: float) -> torch.Tensor:
     """The float32 tensor of a state dict entry: matrices have variance ``gain / fan_in``, scales lie around 1."""
     flat = np.empty(math.prod(shape), np.float32)
     factor, summand = 0.1, 0.0
@@ -75,9 +75,9 @@ def fill(model: nn.Module, gain: float = 1.0) -> nn.Module:
     return model.eval()
 
 
-def formula_input(shape: tuple[int, ...], name: str = "input") -> torch.Tensor:
+def formula_input(shape: tuple[int, ...]) -> torch.Tensor:
     """A float32 input in [-1, 1): noise over a coarse pattern, so that deep layers see structure."""
-    noise = uniform(name, shape)
+    noise = uniform("input", shape)
     height, width = shape[-2:]
     rows, columns = np.ogrid[:height, :width]
     pattern = np.sin(rows / 5.0) * np.cos(columns / 7.0)

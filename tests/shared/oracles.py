@@ -132,15 +132,15 @@ def times_shown(path: Path, stream_index: int | None, pts: Sequence[int | None])
     return sorted(known) if only_grow and len(known) == len(pts) else [None] * len(pts)
 
 
-def linear_decode_frames(path: Path, stream_index: int | None = None) -> tuple[list[int | None], list[Pixels]]:
+def linear_decode_frames(path: Path) -> tuple[list[int | None], list[Pixels]]:
     """Times by `times_shown` and upright RGB pictures (H, W, 3) of every frame in the codec's order."""
-    decoded = list(upright_frames(path, stream_index))
-    return times_shown(path, stream_index, [pts for pts, _ in decoded]), [picture for _, picture in decoded]
+    decoded = list(upright_frames(path))
+    return times_shown(path, None, [pts for pts, _ in decoded]), [picture for _, picture in decoded]
 
 
-def linear_decode_rgb(path: Path, stream_index: int | None = None) -> tuple[list[int | None], Pixels]:
+def linear_decode_rgb(path: Path) -> tuple[list[int | None], Pixels]:
     """As `linear_decode_frames`, with the pictures, all of one size, as one array (N, H, W, 3)."""
-    pts, pictures = linear_decode_frames(path, stream_index)
+    pts, pictures = linear_decode_frames(path)
     return pts, np.stack(pictures)
 
 

@@ -180,10 +180,10 @@ def _rc4(key: bytes, data: bytes) -> bytes:
     return bytes(out)
 
 
-def pdftoppm(path: Path, dpi: int, number: int = 0, *options: str) -> NDArray[np.uint8]:
+def pdftoppm(path: Path, dpi: int, *options: str) -> NDArray[np.uint8]:
     """A page as poppler renders it, (H, W, 3) uint8."""
-    prefix = path.with_name(f"{path.stem}-{number}-{dpi}")
-    command = [find_program("pdftoppm"), "-r", str(dpi), *_only_page(number), "-singlefile", *options, path, prefix]
+    prefix = path.with_name(f"{path.stem}-{dpi}")
+    command = [find_program("pdftoppm"), "-r", str(dpi), *_only_page(0), "-singlefile", *options, path, prefix]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
     with Image.open(f"{prefix}.ppm") as image:
         return np.array(image)

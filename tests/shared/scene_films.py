@@ -97,16 +97,16 @@ def slow_scores(path: Path) -> list[float]:
     return scores
 
 
-def slow_cuts(scores: Sequence[float], threshold: float = 20.0, ratio: float = 3.0, min_frames: int = 15) -> list[int]:
+def slow_cuts(scores: Sequence[float]) -> list[int]:
     """Return the frames whose score is high, and high compared with the two on either side.
 
-    A cut is left out if a scene before or after it would have fewer than ``min_frames`` frames.
+    A cut is left out if a scene before or after it would have fewer than 15 frames.
     """
     padded = [0.0, 0.0, *scores, 0.0, 0.0]
     cuts = []
     for frame, score in enumerate(scores):
         around = padded[frame : frame + 2] + padded[frame + 3 : frame + 5]
-        is_long_enough = min(frame - (cuts[-1] if cuts else 0), len(scores) - frame) >= min_frames
-        if score >= threshold and score >= ratio * sum(around) / 4 and is_long_enough:
+        is_long_enough = min(frame - (cuts[-1] if cuts else 0), len(scores) - frame) >= 15
+        if score >= 20 and score >= 3 * sum(around) / 4 and is_long_enough:
             cuts.append(frame)
     return cuts

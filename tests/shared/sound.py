@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 __all__ = [
     "chirp",
     "delay_of",
-    "impulses",
     "largest_difference",
     "noise",
     "programme",
@@ -37,13 +36,6 @@ def chirp(start: float, stop: float, rate: int, num_samples: int, *, amplitude: 
     seconds = np.arange(num_samples) / rate
     slope = (stop - start) * rate / max(1, num_samples)
     return amplitude * np.sin(2 * np.pi * (start * seconds + slope * seconds**2 / 2))
-
-
-def impulses(positions: list[int], num_samples: int, *, amplitude: float = 0.9) -> Samples:
-    """Silence with single samples of ``amplitude``, one-dimensional."""
-    signal = np.zeros(num_samples)
-    signal[positions] = amplitude
-    return signal
 
 
 def noise(num_samples: int, *, seed: int = 0, amplitude: float = 0.25) -> Samples:

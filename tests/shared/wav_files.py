@@ -39,9 +39,9 @@ def fmt(tag: int, bits: int, channels: int = 1, rate: int = 8000, order: str = "
     return chunk(b"fmt ", content, order)
 
 
-def extensible(tag: int, bits: int, valid_bits: int, channels: int = 1, rate: int = 8000, mask: int = 0) -> bytes:
+def extensible(tag: int, bits: int, valid_bits: int, channels: int = 1, mask: int = 0) -> bytes:
     """A chunk "fmt " of 40 bytes, with a GUID in place of a tag."""
-    plain = fmt(0xFFFE, bits, channels, rate)[8:]
+    plain = fmt(0xFFFE, bits, channels)[8:]
     return chunk(b"fmt ", plain + struct.pack("<HHII", 22, valid_bits, mask, tag) + _GUID_TAIL)
 
 
