@@ -256,19 +256,13 @@ def paint(number: int, width: int, height: int) -> NDArray[np.uint8]:
     return rgb.astype(np.uint8)
 
 
-def open_damaged(path: Path, share: float = 0.5, num_bytes: int = 400) -> bytes:
-    """Return a file with noise in some bytes of frames in the middle, and an intact header.
-
-    Args:
-        path: An mp4 file.
-        share: Position in the frames' data.
-        num_bytes: Number of noise bytes.
-    """
+def open_damaged(path: Path) -> bytes:
+    """Return an MP4 file with noise in 400 bytes of frames in the middle, and an intact header."""
     data = bytearray(path.read_bytes())
     begin = data.index(b"mdat") + 4
     end = data.find(b"moov", begin)
     end = len(data) if end < 0 else end - 4
-    at = begin + round((end - begin) * share)
-    stop = min(end, at + num_bytes)
+    at = (begin + end) // 2
+    stop = min(end, at + 400)
     data[at:stop] = np.random.default_rng(0).integers(0, 256, stop - at, np.uint8).tobytes()
     return bytes(data)

@@ -48,9 +48,9 @@ def life_steps(bench: Bench) -> list[Step]:
     ]
 
 
-def plain_clip(bench: Bench, name: str = "h264") -> Path:
-    """Return the file of a clip of the checks."""
-    clip = next(clip for clip in CLIPS if clip.name == name)
+def plain_clip(bench: Bench) -> Path:
+    """Return the file of the H.264 clip of the checks."""
+    clip = next(clip for clip in CLIPS if clip.name == "h264")
     return make_clip(clip, bench.folder, bench.effort.size, bench.effort.num_frames)
 
 

@@ -114,8 +114,8 @@ def speak(voice: str, text: str) -> Samples:
     return np.asarray(samples[audible[0] * FRAME : (audible[-1] + 1) * FRAME])
 
 
-def make_talk(voices: Sequence[str], num_sentences: int, seed: int = 0) -> Talk:
-    random = np.random.default_rng(seed)
+def make_talk(voices: Sequence[str], num_sentences: int) -> Talk:
+    random = np.random.default_rng(0)
     parts: list[Samples] = [np.zeros(RATE)]
     spans: Spans = []
     position = RATE

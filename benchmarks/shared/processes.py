@@ -142,8 +142,8 @@ def _rss_mib(folder: Path) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / _MIB
 
 
-def wait_for_children(timeout_seconds: float = 10) -> None:
-    """Wait until the children have ended, so that `cpu_seconds` includes them."""
-    end = time.monotonic() + timeout_seconds
+def wait_for_children() -> None:
+    """Wait at most ten seconds until the children have ended, so that `cpu_seconds` includes them."""
+    end = time.monotonic() + 10
     while _children() and time.monotonic() < end:
         time.sleep(0.01)

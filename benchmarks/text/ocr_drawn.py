@@ -9,9 +9,9 @@
     page = draw_text(TEXTS["cs"], look, width_px=1200)   # broken into lines of this width
     page.image, page.words, page.lines                   # as in tests/shared/ocr_pages.py
 
-The same arguments give the same page, with the same versions of Pillow and of the fonts. `em_of_x_height` converts from
-the height of an x to the em. Both functions draw on a ``DrawnSheet``, which custom layouts can use as well.
-matplotlib's fonts are always available with matplotlib; other fonts depend on the machine.
+The same arguments give the same page, with the same versions of Pillow and of the fonts. Text is drawn on a
+``DrawnSheet``, which custom layouts can use as well. matplotlib's fonts are always available with matplotlib; other
+fonts depend on the machine.
 """
 
 from __future__ import annotations
@@ -64,19 +64,13 @@ def faces_for(text: str = "", kinds: Sequence[str] = ()) -> list[Face]:
     return [face for name in names if (face := find_face(name)) and face.has(text)]
 
 
-def em_of_x_height(face: Face, x_height_px: float) -> float:
-    """Return the em at which an x has this height, in pixels."""
-    _, top, _, bottom = face.at(1000).getbbox("x", anchor="ls")
-    return 1000 * x_height_px / (bottom - top)
-
-
 @dataclass(frozen=True)
 class Look:
     """The appearance of text.
 
     Attributes:
         face: The face.
-        em_px: Its em in pixels of the page; see `em_of_x_height`.
+        em_px: Its em in pixels of the page.
         slant: How far letters lean to the right, as a share of their height (0.2 is a usual slant).
         tracking: Space added after every letter, in em.
         leading: From baseline to baseline, in em.
