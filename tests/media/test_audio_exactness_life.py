@@ -110,25 +110,6 @@ def test_streams_that_are_not_sound(sound_folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        {"num_channels": 0},
-        {"num_channels": -1},
-        {"num_channels": 15},
-        {"num_channels": 10**6},
-        {"sample_rate": 0},
-        {"sample_rate": -1},
-        {"sample_rate": 10**9},
-        {"num_ffmpeg_threads": -1},
-    ],
-)
-def test_impossible_arguments(arguments: dict[str, int], flac: Truth) -> None:
-    (value,) = arguments.values()
-    with pytest.raises(InvalidArgumentError, match=str(value)):
-        flac.open(**arguments).get_samples_played_in_range(0.0, 0.1)
-
-
-@pytest.mark.parametrize(
     ("start", "stop"), [(1.0, 0.5), (float("nan"), 1.0), (0.0, float("nan")), (float("inf"), None), (0.0, float("inf"))]
 )
 def test_impossible_ranges(start: float, stop: float | None, flac: Truth) -> None:

@@ -23,12 +23,6 @@ def both() -> AudioVideoClip:
     return AudioVideoClip(frames, AudioSamples(torch.ones(1, 6), 0.0, 2.0, 3), ((0, 1), (4, 6)))
 
 
-@pytest.mark.parametrize("shape", [(2, 5), (1, 1, 2, 5)])
-def test_a_batch_is_three_dimensional(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="data must be 3-dimensional"):
-        AudioSamplesBatch(torch.zeros(shape), torch.zeros(1), torch.zeros(1), 8, torch.zeros(1))
-
-
 @pytest.mark.parametrize("wrong", ["pts_seconds", "duration_seconds", "num_valid_samples"])
 def test_every_clip_has_its_numbers(wrong: str) -> None:
     fields = {name: torch.zeros(2) for name in ("pts_seconds", "duration_seconds", "num_valid_samples")}

@@ -25,23 +25,6 @@ def test_frame_unpacks_into_its_fields_and_coerces_times() -> None:
     assert type(pts_seconds) is type(duration_seconds) is float
 
 
-@pytest.mark.parametrize("shape", [(2, 2), (1, 3, 2, 2)])
-def test_frame_must_be_three_dimensional(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="3-dimensional"):
-        Frame(torch.zeros(shape), 0, 0)
-
-
-def test_batch_must_have_three_dimensions() -> None:
-    with pytest.raises(ValueError, match="at least 3-dimensional"):
-        FrameBatch(torch.zeros(3, 2), torch.zeros(()), torch.zeros(()))
-
-
-@pytest.mark.parametrize(("times", "durations"), [((3,), (2,)), ((2,), (3,)), ((), ()), ((2, 1), (2, 1))])
-def test_batch_times_must_have_the_leading_shape(times: tuple[int, ...], durations: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="leading dimensions"):
-        FrameBatch(torch.zeros(2, 3, 4, 5), torch.zeros(times), torch.zeros(durations))
-
-
 def test_batch_times_become_float64() -> None:
     batch = FrameBatch(torch.zeros(2, 3, 4, 5), torch.tensor([1, 2]), torch.tensor([0.5, 0.5], dtype=torch.float32))
     assert batch.pts_seconds.dtype == batch.duration_seconds.dtype == torch.float64
@@ -122,5 +105,3 @@ def test_audio_samples(rate: int) -> None:
     assert (pts_seconds, duration_seconds, sample_rate) == (1.0, 0.5, 20)
     assert isinstance(sample_rate, int)
     assert data.shape == (2, 10)
-    with pytest.raises(ValueError, match="2-dimensional"):
-        AudioSamples(torch.zeros(10), 0, 0, 1)

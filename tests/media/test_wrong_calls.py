@@ -41,6 +41,7 @@ PICTURES = torch.zeros(2, 3, 16, 16, dtype=torch.uint8)
 WAV_ENCODER = AudioEncoder(SOUND, sample_rate=8000)
 VIDEO_ENCODER = VideoEncoder(PICTURES, frame_rate=5)
 VIDEO = VIDEO_ENCODER.to_tensor("mp4")
+WAV = WAV_ENCODER.to_tensor("wav")
 SILENCE = mediatensor.AudioSamples(SOUND, 0.0, 0.1, 8000)
 SUBTITLES_FILE = b"1\n00:00:01,000 --> 00:00:02,000\nHello\n"
 SUBTITLES = SubtitleDecoder(SUBTITLES_FILE)
@@ -311,7 +312,20 @@ CALLS: list[tuple[Callable[[Any], Any], str, list[Any]]] = [
     (lambda name: VIDEO_ENCODER.to_file_like(io.BytesIO(), "mp4", pixel_format=name), "pixel_format", [5]),
     (lambda data: mediatensor.FrameBatch(data, [0.0], [0.1]), "data", ["x", np.zeros((1, 3, 4, 4))]),  # type: ignore[arg-type]
     (lambda seconds: mediatensor.FrameBatch(PICTURES, seconds, [0.1, 0.1]), "pts_seconds", ["x", [None, 0]]),  # type: ignore[arg-type]
+    (lambda shape: mediatensor.FrameBatch(PICTURES, torch.zeros(shape), [0.1, 0.1]), "leading", [(3,), (), (2, 1)]),
+    (lambda shape: mediatensor.FrameBatch(PICTURES, [0.0, 0.1], torch.zeros(shape)), "leading", [(3,), (), (2, 1)]),
+    (lambda shape: mediatensor.FrameBatch(torch.zeros(shape), [0.0], [0.1]), "at least 3-dimensional", [(3, 2)]),
+    (lambda shape: mediatensor.Frame(torch.zeros(shape), 0.0, 0.1), "be 3-dimensional", [(2, 2), (1, 3, 2, 2)]),
+    (lambda shape: mediatensor.AudioSamples(torch.zeros(shape), 0.0, 0.1, 8000), "be 2-dimensional", [(10,)]),
+    (
+        lambda shape: mediatensor.AudioSamplesBatch(torch.zeros(shape), [0], [1], 8, [5]),
+        "be 3-dimensional",
+        [(2, 5), (1, 1, 2, 5)],
+    ),
     (lambda rate: mediatensor.AudioSamples(SOUND, 0.0, 0.1, rate), "sample_rate", [0, 1.5]),
+    (lambda count: AudioDecoder(WAV, num_channels=count).get_all_samples(), "channels", [0, -1, 15, 10**6]),
+    (lambda rate: AudioDecoder(WAV, sample_rate=rate).get_all_samples(), "sample", [0, -1, 10**9]),
+    (lambda number: AudioDecoder(WAV, num_ffmpeg_threads=number), "num_ffmpeg_threads", [-1]),
     (lambda number: transforms.LogMelSpectrogram(num_mels=number), "num_mels", [0, "80", 8.5]),
     (lambda number: transforms.LogMelSpectrogram(n_fft=number), "n_fft", [0]),
     (lambda number: transforms.LogMelSpectrogram(n_fft=number), "even", [401]),
@@ -419,7 +433,7 @@ def test_bit_rates_may_be_whole_numbers_of_any_library() -> None:
             lambda decoder, value: samplers.clips_at_regular_timestamps(decoder, seconds_between_clip_starts=value),
             "seconds_between_clip_starts",
         ),
-        (lambda _, value: AudioDecoder(WAV_ENCODER.to_tensor("wav")).get_samples_played_in_range(value), "start"),
+        (lambda _, value: AudioDecoder(WAV).get_samples_played_in_range(value), "start"),
         (lambda decoder, value: decoder.get_frames_played_at(torch.tensor([bool(value)])), "seconds"),
         (lambda _, value: ocr.io.read_pdf(b"%PDF-1.7", timeout_seconds=value), "timeout_seconds"),
         (lambda _, value: VIDEO_ENCODER.to_tensor("mp4", crf=value), "crf"),
