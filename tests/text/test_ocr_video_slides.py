@@ -145,17 +145,20 @@ def test_captions_over_slides_are_captions(predictor: VideoTextPredictor, tmp_pa
     assert texts(reading) == [list(lines) for lines, _, _ in TALK[:2]]
 
 
-def one_line(path: Path, text: str, y: int) -> Path:
-    """A large line that is shown from frame 10 to frame 39."""
+def one_line(path: Path, text: str, y: int, em: int = 34) -> Path:
+    """A line, by default a large one, that is shown from frame 10 to frame 39."""
     image = Image.fromarray(drawn(()).copy())
-    ImageDraw.Draw(image).text((320, y), text, font=ImageFont.truetype(FACE, 34), fill=0, anchor="mm")
+    ImageDraw.Draw(image).text((320, y), text, font=ImageFont.truetype(FACE, em), fill=0, anchor="mm")
     shown = np.asarray(image)
     return encoded(path, [shown if 10 <= number < 40 else drawn(()) for number in range(50)])
 
 
-def test_large_caption_is_not_a_slide(predictor: VideoTextPredictor, tmp_path: Path) -> None:
-    """The caption is as large as the title of a slide, but low in the frame."""
-    reading = predictor(one_line(tmp_path / "film.mp4", "Nobody is here", 270))
+@pytest.mark.parametrize(("y", "em"), [(270, 34), (36, 25)])
+def test_caption_over_a_still_picture_is_not_a_slide(
+    predictor: VideoTextPredictor, tmp_path: Path, y: int, em: int
+) -> None:
+    """A caption low in the frame may be as large as the title of a slide; one at the top is smaller."""
+    reading = predictor(one_line(tmp_path / "film.mp4", "Nobody is here", y, em))
     assert [(track.text, track.kind) for track in reading.tracks] == [("Nobody is here", "caption")]
     assert reading.slides == ()
 

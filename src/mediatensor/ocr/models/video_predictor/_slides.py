@@ -39,8 +39,9 @@ REST_SECONDS = 0.12
 # Number of pixels of downscaled frames that may change at rest, because of blinking cursors and coding noise.
 MAX_CHANGED_PIXELS = 8
 FEWEST_LINES = 3
-# Least height of large text, as a share of the frame's height; one such line makes a page a slide.
-LARGE_TEXT_HEIGHT = 0.08
+# Least height of large text, as a share of the frame's height; one such line makes a page a slide. The lines of usual
+# captions have up to 0.11.
+LARGE_TEXT_HEIGHT = 0.12
 LARGE_TEXT_BOTTOM = 0.7  # greatest height of its center, as a share of the frame's height; captions are lower
 # At least two lines of a slide have their centers above this share of the frame's height; captions are lower.
 BODY_BOTTOM = 0.78
