@@ -62,7 +62,7 @@ def _encoders() -> list[str]:
     return names
 
 
-def assert_ranges(path: Path, num_ranges: int = 4, whole: Sound | None = None) -> None:
+def assert_ranges(path: Path, num_ranges: int = 4) -> None:
     """Check that ranges of a file, each from a new decoder, are parts of a linear decode of the file."""
     linear = linear_decode_samples(path)
     with AudioDecoder(path) as decoder:

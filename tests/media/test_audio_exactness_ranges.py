@@ -30,11 +30,11 @@ def truth(request: pytest.FixtureRequest, sound_folder: Path) -> Truth:
     return find_truth(request.param, sound_folder)
 
 
-def random_range(truth: Truth, salt: str, longest: int = 6000) -> tuple[float, float]:
+def random_range(truth: Truth, salt: str) -> tuple[float, float]:
     """Return times between samples, like those of users."""
     draw = truth.random(salt)
     first = draw.uniform(0, truth.num_samples)
-    last = min(truth.num_samples, first + draw.uniform(1, longest))
+    last = min(truth.num_samples, first + draw.uniform(1, 6000))
     return truth.seconds(first - 0.5), truth.seconds(max(last, first + 1) - 0.5)
 
 

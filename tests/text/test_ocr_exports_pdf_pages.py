@@ -65,15 +65,15 @@ def book() -> bytes:
     )
 
 
-def assert_at_places(path: Path, number: int, places: dict[str, tuple[float, ...]] = PLACES) -> None:
+def assert_at_places(path: Path, number: int) -> None:
     found = {w.value: np.array(w.geometry).ravel() for w in DocumentFile.from_pdf(path).text_layer(number)}
-    for text, place in places.items():
+    for text, place in PLACES.items():
         np.testing.assert_allclose(found[text], place, atol=0.004, err_msg=text)
     document = pdfium.PdfDocument(path)
     is_turned = document[number].get_rotation() != 0
     document.close()
     by_poppler = {word.value: word[1:] for word in pdf_files.pdftotext(path, number)}
-    for text, place in places.items():
+    for text, place in PLACES.items():
         if is_turned:  # it gives the size of the page as if that were not turned
             assert text in by_poppler
         else:

@@ -320,10 +320,10 @@ class VideoAccess:
                     yield replace(picture, frame=picture.frame - first) if first else picture
                 position, previous = stop, stop - 1
 
-    def pictures_at(self, indices: Sequence[int], *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
-        """Yield frames like `pictures`. The ``indices`` must ascend, and count from the start of the video."""
+    def pictures_at(self, indices: Sequence[int]) -> Iterator[DecodedPicture]:
+        """Yield frames like `pictures`, with the policy. ``indices`` must ascend, and count from the video's start."""
         previous = None
-        with self._lend_frames(obeys_policy=obeys_policy) as frames:
+        with self._lend_frames(obeys_policy=True) as frames:
             for start in range(0, len(indices), _PICTURES_AT_A_TIME):
                 wanted = indices[start : start + _PICTURES_AT_A_TIME]
                 yield from frames.pictures(wanted, previous)

@@ -447,7 +447,7 @@ def _compare_key_frames(
     """Return the last of the frames ``starts`` that can be decoded, and the cuts among them."""
     before: _SmallFrame | None = None
     cuts: list[_Cut] = []
-    pictures = access_to(decoder).pictures_at(starts, obeys_policy=True)
+    pictures = access_to(decoder).pictures_at(starts)
     for picture in progress(pictures, "finding scenes", total=len(starts)):
         frame = _SmallFrame(picture.frame, picture.pts_seconds, picture.components(_COMPARED_SIZE))
         score = 0.0 if before is None else _difference(before, frame)

@@ -272,8 +272,8 @@ class RandomResizedCrop(DecoderTransform):
     ) -> None:
         super().__init__()
         self.size = check_size("RandomResizedCrop", size)
-        self.scale = _check_range("RandomResizedCrop", "scale", scale, allow_zero=True)
-        self.ratio = _check_range("RandomResizedCrop", "ratio", ratio, allow_zero=False)
+        self.scale = _check_range("scale", scale, allow_zero=True)
+        self.ratio = _check_range("ratio", ratio, allow_zero=False)
 
     def resolve(self, height: int, width: int) -> tuple[PixelStep, ...]:
         return (self._window(height, width), ResizeStep(*self.size))
@@ -297,14 +297,14 @@ class RandomResizedCrop(DecoderTransform):
         return _largest_central_window(height, width, self.ratio)
 
 
-def _check_range(owner: str, name: str, limits: object, *, allow_zero: bool) -> tuple[float, float]:
+def _check_range(name: str, limits: object, *, allow_zero: bool) -> tuple[float, float]:
     values = finite_numbers(limits)
     if len(values) == 2:
         low, high = values
         if low <= high and (low > 0 or (allow_zero and low == 0 < high)):
             return low, high
-    accepted = "0 <= low <= high and 0 < high" if allow_zero else "0 < low <= high"
-    raise InvalidArgumentError(f"{owner}: {name} must be two finite numbers with {accepted} (got {limits!r}).")
+    order = "0 <= low <= high and 0 < high" if allow_zero else "0 < low <= high"
+    raise InvalidArgumentError(f"RandomResizedCrop: {name} must be two finite numbers with {order} (got {limits!r}).")
 
 
 def _largest_central_window(height: int, width: int, ratio: tuple[float, float]) -> CropStep:

@@ -202,7 +202,7 @@ class _VideoClip:
 
     def _pictures(self, count: int | None = None) -> Iterator[Any]:
         wanted = self._frames[:count].tolist()
-        pictures = access_to(self._decoder).pictures_at(wanted, obeys_policy=True)
+        pictures = access_to(self._decoder).pictures_at(wanted)
         for number, picture in zip(wanted, pictures, strict=True):
             if picture.frame != number:
                 raise EncodeError(f"Frame {number} could not be decoded.")
@@ -224,7 +224,7 @@ class _VideoClip:
                 times, expected = decoder.frame_index.pts_seconds.numpy(), self._ticks * float(self._index.time_base)
                 if len(times) != len(expected) or np.abs(times - expected).max() > _ROUNDING_SECONDS:
                     raise EncodeError("The container changes frames or their times.")
-                pictures = access_to(decoder).pictures_at(range(len(self._fingerprints)), obeys_policy=True)
+                pictures = access_to(decoder).pictures_at(range(len(self._fingerprints)))
                 stored = [fingerprint(in_storable_format(picture.decoded)) for picture in pictures]
         except (StreamError, DecodeError, OpenError, ReadError) as error:
             raise EncodeError(f"The file cannot be decoded ({error}).") from error
