@@ -276,7 +276,8 @@ class AudioDecoder(Closing):
     ) -> list[AudioSamples]:
         begin, output = handle.stream.begin_seconds, self._output_format(handle)
         results = []
-        for (start, stop), (first, runs, is_beyond) in zip(ranges, self._runs_in_ranges(handle, ranges), strict=True):
+        found = self._runs_in_ranges(handle, ranges, begin, output)
+        for (start, stop), (first, runs, is_beyond) in zip(ranges, found, strict=True):
             if is_beyond:
                 raise no_samples_error(start, stop, self.metadata.end_stream_seconds)
             starts_in_gap = bool(runs) and runs[0][0] > first
@@ -285,42 +286,43 @@ class AudioDecoder(Closing):
         return results
 
     def _runs_in_ranges(
-        self, handle: AudioHandle, ranges: Sequence[tuple[float, float | None]]
+        self, handle: AudioHandle, ranges: Sequence[tuple[float, float | None]], begin: float, output: OutputFormat
     ) -> list[tuple[int, list[SampleRun], bool]]:
         """Return the first sample and the runs of each range, and whether it starts after the end of the stream.
 
         Ranges that overlap or are close together are decoded as one range.
         """
-        begin, output = handle.stream.begin_seconds, self._output_format(handle)
         bounds = [sample_range(start, stop, begin, output.sample_rate) for start, stop in ranges]
         max_distance = _MAX_SECONDS_DECODED_THROUGH if is_exact_after_pre_roll(handle.stream.codec) else -1.0
         found: dict[int, tuple[int, list[SampleRun], bool]] = {}
 
-        def read(first: int, last: int | None, group: Sequence[int]) -> None:
+        def read(group: Sequence[int]) -> None:
+            firsts, lasts = zip(*(bounds[number] for number in group), strict=True)
+            first, last = min(firsts), None if None in lasts else max(lasts)
             plan = SamplePlan.of_range(first, last, handle.stream.form.sample_rate, output)
             runs = [] if first == last else handle.read(plan, self.metadata.duration_seconds)
             end = runs[-1][0] + runs[-1][1].shape[1] if runs else first
             for number in group:
                 first, last = bounds[number]
                 is_beyond = first != last and handle.is_at_end and end <= first
-                found[number] = first, cut_runs(runs, first, last, copies=len(group) > 1), is_beyond
+                part = cut_runs(runs, first, last, copies=True) if len(group) > 1 else runs
+                found[number] = first, part, is_beyond
 
         for group in group_ranges(list(ranges), max_distance):
-            lasts = [last for last in (bounds[number][1] for number in group) if last is not None]
-            last_of_all = max(lasts) if len(lasts) == len(group) else None
             try:
-                read(min(bounds[number][0] for number in group), last_of_all, group)
+                read(group)
             except DecodeError:
                 if len(group) == 1:
                     raise
                 for number in group:  # the damage may be between the ranges
-                    read(*bounds[number], [number])
+                    read([number])
         return [found[number] for number in range(len(ranges))]
 
     def _existing_runs(self, ranges: Sequence[tuple[float, float | None]]) -> list[tuple[list[SampleRun], bool]]:
         """Return the samples of each range as runs without gaps, and whether it starts after the end of the stream."""
         with stages.DECODE, self._pool.borrow() as handle:
-            return [found[1:] for found in self._runs_in_ranges(handle, ranges)]
+            begin, output = handle.stream.begin_seconds, self._output_format(handle)
+            return [found[1:] for found in self._runs_in_ranges(handle, ranges, begin, output)]
 
     def _chunks(
         self, seconds: float, step: float, sample_rate: int | None, num_channels: int | None, *, pad_last: bool
@@ -375,8 +377,11 @@ def cut_runs(runs: Sequence[SampleRun], first: int, last: int | None, *, copies:
 
 
 def _join(runs: Sequence[SampleRun], pts_seconds: float, output: OutputFormat) -> AudioSamples:
-    nothing = torch.empty((output.num_channels, 0), dtype=torch.float32, device="cpu")
-    data = runs[0][1] if len(runs) == 1 else torch.cat([nothing, *(samples for _, samples in runs)], 1)
+    if len(runs) == 1:
+        data = runs[0][1]
+    else:
+        nothing = torch.empty((output.num_channels, 0), dtype=torch.float32, device="cpu")
+        data = torch.cat([nothing, *(samples for _, samples in runs)], 1)
     return AudioSamples(data, pts_seconds, data.shape[1] / output.sample_rate, output.sample_rate)
 
 
