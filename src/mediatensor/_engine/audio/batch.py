@@ -52,10 +52,10 @@ def runs_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int
     """
     found: list[SampleRun] = []
     for run in _runs(slices, plan, expected_length):
-        samples = torch.from_numpy(run.part(plan.first, plan.last))
+        samples = run.part(plan.first, plan.last)
         for (number, begin), (_, end) in pairwise([*run.places, (0, samples.shape[1])]):
             if (part := samples[:, begin:end]).shape[1]:
-                found.append((max(plan.first, number), part))
+                found.append((max(plan.first, number), torch.from_numpy(part)))
     return found
 
 
