@@ -4,11 +4,12 @@
 
     python -m benchmarks.calibration.scripts table          # flagged and falsely flagged lines, in held-out faces
     python -m benchmarks.calibration.scripts fit --scale 1  # the numbers in models/_lines/scripts.npz
+    python -m benchmarks.calibration.scripts stamp          # only the fingerprints of the weights that they belong to
 
-Both render lines in the installed fonts (``--fonts``, folders); the table uses fonts that are held out from fitting.
-After a fit, copy the printed SHA-256 into ``models/_lines/reading.py``. The stored file comes from ``fit --scale 1``
-with the seed 0: the same fonts, PyTorch and kind of processor give the same bytes, and other ones nearly the same
-numbers.
+The first two render lines in the installed fonts (``--fonts``, folders); the table uses fonts that are held out from
+fitting. The features do not depend on the recogniser's last layer, so a new ``accents.npz`` needs only ``stamp``. Then
+copy the printed SHA-256 into ``models/_lines/reading.py``. The stored file comes from ``fit --scale 1`` with the seed
+0: the same fonts, PyTorch and kind of processor give the same bytes, and other ones nearly the same numbers.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.calibration.script_lines import MORE_WORDS, READABLE, READABLE_KINDS, WORDS, LinePainter, ScriptLine
+from benchmarks.calibration.signs import published_reader
 from benchmarks.shared.reports import markdown_table
 from mediatensor.ocr.models import ppocr_v6_small_reco
 from mediatensor.ocr.models._lines.cutting import cut_lines, network_input
@@ -137,11 +139,12 @@ def fit(samples: Sequence[Sample], seed: int) -> ScriptClassifier:
     return ScriptClassifier(names, weight, bias, second.weight.detach(), second.bias.detach())
 
 
-def save(model: Any, network: ScriptClassifier, file: Path) -> str:
+def save(network: ScriptClassifier, file: Path) -> str:
     """Write the numbers of a classifier, and return the SHA-256 of the file."""
     layers = {name: values.numpy() for name, values in network.named_buffers()}
-    known_by = fingerprint(model.norm.weight, model.norm.bias, model.head.bias)
-    np.savez(file, names=np.array(network.names), recogniser=np.array(known_by), **layers)  # type: ignore[arg-type]
+    models = published_reader(), ppocr_v6_small_reco(pretrained=True)
+    known_by = [fingerprint(model.norm.weight, model.norm.bias, model.head.bias) for model in models]
+    np.savez(file, names=np.array(network.names), recognisers=np.array(known_by), **layers)  # type: ignore[arg-type]
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
@@ -164,19 +167,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.calibration.scripts", description=__doc__.split("\n")[0]
     )
-    parser.add_argument("action", choices=("table", "fit"))
+    parser.add_argument("action", choices=("table", "fit", "stamp"))
     parser.add_argument("--fonts", nargs="+", default=["/usr/share/fonts"], help="folders of fonts")
     parser.add_argument("--scale", type=float, default=0.25, help="number of lines; 1 is about 20,000")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--features", type=Path, help="a file that keeps the features for the next fit")
-    parser.add_argument("-o", "--output", type=Path, help="the file for the table, or for the fit: scripts.npz")
+    parser.add_argument("-o", "--output", type=Path, help="the file for the table, or for the numbers: scripts.npz")
     args = parser.parse_args()
     model = ppocr_v6_small_reco(pretrained=True)
+    if args.action == "stamp":
+        print(save(published_reader().script_classifier, args.output or Path("scripts.npz")))
+        return
     lines = drawn(args.fonts, held_out=args.action == "table", scale=args.scale, seed=args.seed)
     if args.action == "fit":
         torch.set_num_threads(1)  # Sums depend on the number of threads.
         samples = kept_samples(args.features, model, lines)
-        print(save(model, fit(samples, args.seed), args.output or Path("scripts.npz")))
+        print(save(fit(samples, args.seed), args.output or Path("scripts.npz")))
     else:
         with torch.inference_mode():
             text = table(model, list(lines))

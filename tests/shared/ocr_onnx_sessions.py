@@ -13,11 +13,20 @@ import torch
 from torch import Tensor
 
 from mediatensor.errors import WeightsNotFoundError
-from mediatensor.ocr.models import find_weights
+from mediatensor.ocr.models import find_weights, ppocr_v6_small_reco
 from mediatensor.ocr.models.recognition import ppocr
 from mediatensor.ocr.models.utils import export_model_to_onnx
 
-__all__ = ["PPOCR", "by_onnxruntime", "exported_session", "line_network", "needs_weights", "require_weights", "session"]
+__all__ = [
+    "PPOCR",
+    "by_onnxruntime",
+    "exported_session",
+    "line_network",
+    "needs_weights",
+    "published_recogniser",
+    "require_weights",
+    "session",
+]
 
 PPOCR = ("ppocr_v6_small_det", "ppocr_v6_small_reco", "ppocr_mobile_v2_line_orientation")
 
@@ -38,6 +47,13 @@ def require_weights() -> None:
     """Skip where no package and no folder brings the weights."""
     if missing := _missing_weights():
         pytest.skip(missing)
+
+
+def published_recogniser() -> Any:
+    """The default recogniser with the weights of its file only."""
+    model = ppocr_v6_small_reco()
+    model.from_pretrained(str(find_weights("ppocr_v6_small_reco")))
+    return model.eval()
 
 
 def exported_session(model: Any, path: Path, *arguments: Any, **options: Any) -> Any:

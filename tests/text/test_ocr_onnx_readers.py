@@ -18,9 +18,9 @@ from PIL import Image, ImageDraw, ImageFont
 
 from lazy_modules import import_on_use
 from mediatensor.errors import InvalidArgumentError, MissingDependencyError, WeightsError, WeightsNotFoundError
-from mediatensor.ocr.models import find_weights, load_line_recognizer, ppocr_v6_small_reco, recognition_predictor
+from mediatensor.ocr.models import find_weights, load_line_recognizer, recognition_predictor
 from mediatensor.ocr.models.utils import export_model_to_onnx
-from ocr_onnx_sessions import line_network, require_weights
+from ocr_onnx_sessions import line_network, published_recogniser, require_weights
 
 onnx = import_on_use("onnx", reason="makes the files that are read here")
 onnxruntime = import_on_use("onnxruntime", reason="runs them")
@@ -163,10 +163,10 @@ def test_runs_as_onnxruntime_runs_it(file: Path, size: tuple[int, ...]) -> None:
     assert_same(file, load_line_recognizer(file), lines)
 
 
-def test_default_recogniser_equals_onnxruntime_and_its_module() -> None:
+def test_published_recogniser_equals_onnxruntime_and_its_module() -> None:
     require_weights()
     path = find_weights("ppocr_v6_small_reco")
-    model, own = load_line_recognizer(path), ppocr_v6_small_reco(pretrained=True)
+    model, own = load_line_recognizer(path), published_recogniser()
     assert model.characters == own.characters
     lines = torch.rand(2, 3, 48, 200, generator=torch.Generator().manual_seed(1)) * 2 - 1
     assert_same(path, model, lines)

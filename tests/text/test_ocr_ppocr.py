@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from matplotlib import font_manager
+from PIL import Image, ImageDraw, ImageFont
 
 from mediatensor.errors import InvalidArgumentError, WeightsError
 from mediatensor.ocr.models import ocr_predictor, ppocr_v6_small_det, ppocr_v6_small_reco
@@ -17,7 +19,7 @@ from mediatensor.ocr.models._lines.cutting import cut_lines, padded_width
 from mediatensor.ocr.models._lines.reading import read_lines
 from mediatensor.ocr.models.classification import ppocr_mobile_v2_line_orientation
 from ocr_onnx_sessions import require_weights
-from ocr_reading import text_page
+from ocr_reading import reader, text_page
 
 BOXES = {"words": np.array([[0.1, 0.2, 0.9, 0.5]], np.float32)}
 
@@ -44,6 +46,25 @@ def page() -> torch.Tensor:
 def test_number_of_parameters_matches_the_card(detector: Any, recogniser: Any) -> None:
     for model, millions in ((detector, 2.5), (recogniser, 5.3), (ppocr_mobile_v2_line_orientation(), 0.13)):
         assert sum(parameter.numel() for parameter in model.parameters()) / 1e6 == pytest.approx(millions, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "„Gdzie są żółte łodzie?“",
+        "¡Qué día tan largo!",
+        "Ĉu vi aŭdas la ĵurnaliston?",
+        "Őszintén szólva hűvös van.",
+        "Țin minte și eu.",
+        "Ďábel a ťuhýk",
+    ],
+)
+def test_signs_and_accents_are_read(text: str) -> None:
+    """The published weights misread each of these lines."""
+    image = Image.new("RGB", (900, 90), "white")
+    face = ImageFont.truetype(font_manager.findfont("DejaVu Sans"), 30)
+    ImageDraw.Draw(image).text((30, 25), text, font=face, fill=0)
+    assert reader()([np.array(image)]).render() == text
 
 
 def test_boxes_of_the_detector_are_lines(detector: Any, page: torch.Tensor) -> None:
@@ -111,7 +132,7 @@ def test_recogniser_output_has_the_requested_entries(recogniser: Any) -> None:
     lines = torch.zeros(2, 3, 48, 80)
     with torch.inference_mode():
         out = recogniser(lines, return_model_output=True, return_preds=True)
-    assert out["out_map"].shape == (2, 10, 18_710)
+    assert out["out_map"].shape == (2, 10, 18_712)
     assert len(out["preds"]) == 2
     assert all(isinstance(text, str) and 0 <= confidence <= 1 for text, confidence in out["preds"])
     assert set(recogniser(lines, ["ab", "c"])) == {"loss"}

@@ -26,7 +26,7 @@ from mediatensor.ocr.models import (
 )
 from mediatensor.ocr.models.classification import ppocr_mobile_v2_line_orientation
 from mediatensor.ocr.models.recognition.ppocr import best_classes
-from ocr_onnx_sessions import PPOCR, needs_weights, session
+from ocr_onnx_sessions import PPOCR, needs_weights, published_recogniser, session
 
 pytestmark = needs_weights
 
@@ -71,7 +71,7 @@ def test_detector_computes_like_onnxruntime(shape: tuple[int, int, int]) -> None
 @torch.inference_mode()
 @pytest.mark.parametrize("shape", [(1, 3, 48, 8), (1, 3, 48, 40), (3, 3, 48, 320), (2, 3, 48, 504), (1, 3, 48, 1600)])
 def test_recogniser_scores_all_classes_like_onnxruntime(shape: tuple[int, ...]) -> None:
-    model = ppocr_v6_small_reco(pretrained=True)
+    model = published_recogniser()
     lines = pictures(*shape)
     expected = session("ppocr_v6_small_reco")(lines)
     assert expected.shape[-1] == 18_710 == 1 + len(model.characters)
@@ -133,10 +133,11 @@ def test_a_smaller_vocabulary_is_a_part_of_the_full_one() -> None:
         ppocr_v6_small_reco(pretrained=True, vocab="\N{CYRILLIC CAPITAL LETTER ZHE}")
 
 
-def test_vocabulary_equals_the_file() -> None:
-    model = ppocr_v6_small_reco(pretrained=True)
-    assert len(set(model.characters)) == len(model.characters) == 18_709
-    assert model.characters[-1] == " "
+def test_vocabulary_is_that_of_the_file_and_two_signs() -> None:
+    published, model = published_recogniser(), ppocr_v6_small_reco(pretrained=True)
+    assert len(set(published.characters)) == len(published.characters) == 18_709
+    assert published.characters[-1] == " "
+    assert model.characters == (*published.characters, "¡", "„")
     assert set("abcXYZ0189€äßøŁž中あ") <= set(model.characters)
 
 

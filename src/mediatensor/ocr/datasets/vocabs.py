@@ -104,7 +104,7 @@ LANGUAGES: dict[str, tuple[str, str]] = {
 ``str.upper`` does not produce. For Chinese and Japanese these are the most frequent characters.
 """
 
-NOT_CLAIMED = frozenset({"eo", "ha", "sk", "tr", "uz"})
+NOT_CLAIMED = frozenset({"ha", "uz"})
 """Languages excluded although the vocabulary has their letters: less than 90 % of their words are read exactly on the
 pages of ``python -m benchmarks.text.ocr --languages``.
 """

@@ -1,4 +1,4 @@
-"""PP-OCRv6's small recogniser of text lines, which scores 18,710 classes for every 8 pixels of a line's width.
+"""PP-OCRv6's small recogniser of text lines, which scores 18,712 classes for every 8 pixels of a line's width.
 
 This is PaddleOCR's network (Apache-2.0), in the form used for inference, in which parallel branches are merged into
 single convolutions. It has three parts: a PPLCNetV4 backbone that downsamples height more than width, a light version
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,7 +31,7 @@ from .._lines.characters import (
     is_look_alike,
     is_spelled,
 )
-from .._lines.reading import ScriptClassifier, script_classifier_for
+from .._lines.reading import ScriptClassifier, script_classifier_for, stored_arrays
 from .._networks.blocks import ConvNorm, Stem, make_stage, multiply, parameter_layers
 from .._networks.onnx import OnnxGraph, fill_layers
 from .._networks.registry import make_network
@@ -46,6 +47,13 @@ __all__ = [
     "ppocr_v6_small_reco_tuned",
 ]
 
+ACCENTS_FILE = Path(__file__).with_name("accents.npz")
+"""Weights of the last layer for letters with accents and for ``„`` and ``¡``, fitted by `benchmarks.calibration.signs`.
+
+The published weights often drop accents, and do not know the two signs.
+"""
+ACCENTS_SHA256 = "5ec778b1d2fbe1af9429e3e702619ef61e07deb1bb4e3d05a748bbc465c5922a"
+
 NEW_CLASS_HANDICAP = 2.0
 """Difference in nats by which a new class initially scores lower than the class it is copied from."""
 CLASSES_AT_ONCE = 2048
@@ -57,7 +65,7 @@ def best_classes(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Find the most probable class of each step, without storing the scores of all classes.
 
-    The scores of 18,710 classes for a page would need about 200 MB. Therefore they are computed in slices of classes.
+    The scores of 18,712 classes for a page would need about 200 MB. Therefore they are computed in slices of classes.
     Only the greatest score, its class and the sum of exponentials are kept, as in Milakov and Gimelshein, "Online
     normalizer calculation for softmax" (2018), https://arxiv.org/abs/1805.02867.
 
@@ -234,6 +242,22 @@ class CtcLineRecognizer(nn.Module):
         for name, classes in zip(names, _special_classes(self.characters), strict=True):
             self.register_buffer(name, torch.tensor(classes, device=self.head.weight.device), persistent=False)
         self.cfg["vocab"] = self.vocab
+
+    def set_classes(self, characters: Sequence[str], rows: Tensor) -> None:
+        """Replace the weights of some characters in the last layer, and add the characters that the model lacks.
+
+        Args:
+            characters: The characters.
+            rows: Their weights, each followed by the bias, (characters, inputs of the last layer + 1).
+        """
+        head = self.head
+        numbers = {one: number for number, one in enumerate(dict.fromkeys([*self.characters, *characters]), 1)}
+        layer = head.weight.new_zeros(len(numbers) + 1, head.in_features + 1)
+        layer[: head.out_features] = torch.cat([head.weight, head.bias[:, None]], 1).detach()
+        layer[[numbers[one] for one in characters]] = rows.to(layer)
+        self.head = nn.Linear(head.in_features, len(layer), device=layer.device, dtype=layer.dtype).train(head.training)
+        self.head.load_state_dict({"weight": layer[:, :-1], "bias": layer[:, -1]})
+        self.set_vocab(list(numbers))
 
     def restrict_vocab(self, characters: Sequence[str]) -> None:
         """Restrict the vocabulary to the given characters, which makes the model smaller and faster.
@@ -612,7 +636,8 @@ def _special_classes(characters: tuple[str, ...]) -> tuple[npt.NDArray[Any], ...
 def ppocr_v6_small_reco(pretrained: bool = False, **kwargs: Any) -> PPOCRRecognizer:
     """Return PP-OCRv6's small recogniser of text lines, which has 5.3 million parameters.
 
-    It recognises Latin, Greek, Chinese and Japanese characters, digits and symbols.
+    It recognises Latin, Greek, Chinese and Japanese characters, digits and symbols. The weights of letters with accents
+    are mediatensor's: the published ones drop many accents, and do not know ``„`` and ``¡``.
 
     Args:
         pretrained: Load the weights from the folder named by the environment variable ``MEDIATENSOR_MODELS``, or from
@@ -655,6 +680,10 @@ def _recognizer(arch: str, pretrained: bool, vocab: Sequence[str] | None = None,
     model = make_network(arch, PPOCRRecognizer, characters, options=kwargs, other_options=("vocab",), cfg=cfg)
     if pretrained:
         load_weights(model, arch)
+        if model.script_classifier is not None:  # the last layer is the published one
+            accents = stored_arrays(ACCENTS_FILE, ACCENTS_SHA256)
+            model.set_classes(accents["characters"].tolist(), torch.from_numpy(accents["rows"]))
+            _find_script_classifier(model)
         if vocab is not None:
             model.restrict_vocab(vocab)
         model.eval()

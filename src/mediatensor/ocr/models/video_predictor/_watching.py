@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from .._lines.characters import is_east_asian
@@ -74,7 +74,7 @@ FEWEST_SHARED_LETTERS = 4  # least number of letters that two readings of parts 
 USUAL_PITCH, WIDE_PITCH = 0.45, 0.6
 SPECK_CONFIDENCE = 0.5  # single characters with a lower confidence at the ends of a line are left out
 SIGNS_FILE = Path(__file__).with_name("signs.npz")
-SIGNS_SHA256 = "84d45e90ec53beeff15013b4698aa7a31d27d9ca5bc500058eaebe56fea879c2"
+SIGNS_SHA256 = "0b6a48c0f607b951b4491185c0c01eb441841d84eb30786030688f55fbc3b9b8"
 MOST_PIXELS = 520_000  # frames with more pixels are downscaled to this number before detection
 
 
@@ -495,29 +495,20 @@ class FrameReader:
 
 
 def _with_signs(model: Any) -> Any:
-    """Return a recogniser that shares the layers of ``model`` except the last, and reads more signs and accents.
+    """Return a recogniser that shares the layers of ``model`` except the last, and reads more signs.
 
-    The published recogniser does not know inverted exclamation marks and low quotation marks, leaves out music notes
-    and rare accents, and confuses dashes. `SIGNS_FILE` has weights of the last layer for these characters, which
-    ``python -m benchmarks.calibration.signs`` fitted. Other weights and other vocabularies stay as they are.
+    The default recogniser leaves out music notes, and takes most dashes and quotation marks for the usual ones of
+    documents. `SIGNS_FILE` has weights of the last layer for these signs and for letters with accents, which
+    ``python -m benchmarks.calibration.signs`` fitted to captions. Other weights and other vocabularies stay as they
+    are.
     """
     if getattr(model, "script_classifier", None) is None or is_compiled(model):
         return model
-    stored = stored_arrays(SIGNS_FILE, SIGNS_SHA256)
-    signs, rows = stored["signs"].tolist(), torch.from_numpy(stored["rows"]).to(model.head.weight)
-    numbers = {character: number for number, character in enumerate(dict.fromkeys([*model.characters, *signs]), 1)}
-    known, head, reader = len(model.characters) + 1, copy.copy(model.head), copy.copy(model)
-    layer = rows.new_zeros(len(numbers) + 1, rows.shape[1])
-    layer[:known, :-1], layer[:known, -1] = model.head.weight.detach(), model.head.bias.detach()
-    layer[[numbers[sign] for sign in signs]] = rows
-    head.out_features = len(layer)
-    head._parameters = {
-        "weight": nn.Parameter(layer[:, :-1].contiguous(), requires_grad=False),
-        "bias": nn.Parameter(layer[:, -1].contiguous(), requires_grad=False),
-    }
+    reader = copy.copy(model)
     # `copy.copy` shares these dictionaries with the original model, which must not change.
-    reader._modules, reader._buffers, reader.cfg = {**model._modules, "head": head}, dict(model._buffers), {**model.cfg}
-    reader.set_vocab(list(numbers))
+    reader._modules, reader._buffers, reader.cfg = dict(model._modules), dict(model._buffers), {**model.cfg}
+    stored = stored_arrays(SIGNS_FILE, SIGNS_SHA256)
+    reader.set_classes(stored["characters"].tolist(), torch.from_numpy(stored["rows"]))
     reader.script_classifier = model.script_classifier
     return reader
 
