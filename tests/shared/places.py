@@ -122,18 +122,22 @@ def interrupted_at_line(number: int, where: ModuleType | Sequence[ModuleType], w
                 signal.raise_signal(signal.SIGINT)
         return trace
 
-    # Python loses an exception that comes while an object is finalised, such as a container of another test. That
-    # happens once to each object, so the second trial must end.
-    for _ in range(2):
-        left = number
-        try:
-            with traced(trace):
-                work()
-        except KeyboardInterrupt:
-            return True
-        if left > 0:
-            return False
-    raise AssertionError(f"the interrupt at line {number} was lost twice")
+    # Python loses an exception that comes while an object is finalised, so no garbage of other tests may be collected.
+    was_enabled = gc.isenabled()
+    gc.disable()
+    # A shell lets programs in the background ignore the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with traced(trace):
+            work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if was_enabled:
+            gc.enable()
+    assert left > 0, f"the interrupt at line {number} was lost"
+    return False
 
 
 @contextmanager
