@@ -40,7 +40,7 @@ from .words import (
 
 # For the effect of each number and predicate, see benchmarks/results/ocr_rules.md.
 FILE = Path(__file__).with_name("scripts.npz")
-FILE_SHA256 = "8c2430033b4a35b4a3f583b62ad36be317eb612d4cbdfa1270da56feed4a5f49"
+FILE_SHA256 = "0e69b0591970b8740aaa0f319d880e46c81b2be482f381f81644fcaaccef3a3c"
 SURE_OF_SCRIPT = 1.0
 """Lines are unreadable if the log odds of unreadable against readable scripts exceed this limit."""
 SURE_OF_SHORT = 1.25
