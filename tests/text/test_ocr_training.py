@@ -32,6 +32,7 @@ from mediatensor.isolate import limited_memory
 from mediatensor.ocr.models import (
     crnn_mobilenet_v3_small,
     crop_orientation_predictor,
+    fast_tiny,
     load_checkpoint,
     ocr_predictor,
     ppocr_mobile_v2_line_orientation,
@@ -51,6 +52,7 @@ from mediatensor.ocr.training import (
     evaluate,
     fit,
 )
+from mediatensor.ocr.training._detection import Detection
 from ocr_onnx_sessions import require_weights
 
 VOCAB = "0123456789"
@@ -714,6 +716,15 @@ def test_boxes_follow_their_text() -> None:
     assert seen > 60
     # An empty page stays one.
     assert all(changed_page(page, np.zeros((0, *shape)))[1].shape == (0, *shape) for shape in ((4,), (4, 2)) * 6)
+
+
+def test_pages_are_changed_only_with_augmentation(tmp_path: Path) -> None:
+    Image.new("RGB", (120, 90), "gray").save(tmp_path / "page.png")
+    pages = PageDataset([Item(str(tmp_path / "page.png"), extra={"boxes": [[10, 20, 30, 40]]})])
+    learner = Detection(fast_tiny())
+    plain, changed = (learner.prepared(pages, augment=augment)[0].image for augment in (False, True))
+    assert torch.equal(plain, pages[0].image)
+    assert changed.shape != plain.shape or not torch.equal(changed, plain)
 
 
 @pytest.mark.slow
