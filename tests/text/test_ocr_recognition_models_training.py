@@ -201,6 +201,13 @@ def test_building_crnn_leaves_the_statistics_of_its_backbone() -> None:
     assert [layer.training for layer in (backbone, *backbone)] == [True, True, False]
 
 
+def test_a_backbone_that_fails_keeps_its_mode() -> None:
+    backbone = nn.Sequential(nn.Conv2d(4, 8, 3), nn.BatchNorm2d(8))
+    with pytest.raises(RuntimeError, match="channels"):
+        CRNN(backbone, VOCAB, input_shape=(3, 16, 64))
+    assert all(module.training for module in backbone.modules())
+
+
 def test_patches_have_to_fill_the_image() -> None:
     with pytest.raises(InvalidArgumentError, match="multiples of 4 and 8"):
         small_vitstr().eval()(torch.zeros(1, 3, 16, 60))

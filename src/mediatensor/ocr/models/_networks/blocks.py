@@ -229,10 +229,12 @@ def evaluating(network: nn.Module) -> Iterator[None]:
     """Run a network in evaluation mode and without gradients within the block, so that it does not change."""
     modes = [(module, module.training) for module in network.modules()]
     network.eval()
-    with torch.no_grad():
-        yield
-    for module, training in modes:
-        module.training = training
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, training in modes:
+            module.training = training
 
 
 def parameter_layers(*modules: nn.Module) -> list[nn.Module]:
