@@ -52,7 +52,7 @@ ACCENTS_FILE = Path(__file__).with_name("accents.npz")
 
 The published weights often drop accents, and do not know the two signs.
 """
-ACCENTS_SHA256 = "92d6dbff456ecd8c65707533596da1ac09f0268222e90f0c029eec801446bdd0"
+ACCENTS_SHA256 = "27ca9129c5ecead1333465e35d1103a58bfea4d6d3246c41e9e957081a08a2c4"
 
 NEW_CLASS_HANDICAP = 2.0
 """Difference in nats by which a new class initially scores lower than the class it is copied from."""
