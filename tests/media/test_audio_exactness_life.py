@@ -13,8 +13,8 @@ import torch
 import media_audio
 from audio_exactness import Truth, assert_range, find_truth
 from file_sources import SOURCES
-from mediatensor.decoders import AudioDecoder
-from mediatensor.encoders import AudioEncoder
+from mediatensor.decoders import AudioDecoder, Demuxer
+from mediatensor.encoders import AudioEncoder, Encoder
 from mediatensor.errors import (
     DecodeError,
     InvalidArgumentError,
@@ -87,6 +87,25 @@ def test_damage_at_the_end_is_reported_with_any_number_of_threads(num_threads: i
     path.write_bytes(path.read_bytes()[:-200])
     with AudioDecoder(path, num_ffmpeg_threads=num_threads) as decoder, pytest.raises(DecodeError):
         decoder.get_all_samples()
+
+
+@pytest.mark.parametrize("num_threads", [1, 2, 8])
+@pytest.mark.parametrize("number", [0, 9, -1])
+def test_packets_without_samples_are_damage(number: int, num_threads: int, tmp_path: Path) -> None:
+    """Set all bits of a packet of ALAC, so that it has no element, which the codec does not report."""
+    path = tmp_path / "sound.m4a"
+    noise = torch.rand(1, 96_000, generator=torch.Generator().manual_seed(0)) - 0.5
+    encoder = Encoder()
+    audio = encoder.add_audio(sample_rate=8000, num_channels=1, codec="alac")
+    with encoder.open_file(path):
+        audio.add_samples(noise)
+    packet = list(Demuxer(path, streams="audio"))[number]
+    damaged = path.read_bytes().replace(packet.data, b"\xff" * len(packet.data))
+    assert AudioDecoder(path, num_ffmpeg_threads=num_threads).get_all_samples().data.shape == (1, 96_000)
+    with AudioDecoder(damaged, num_ffmpeg_threads=num_threads) as decoder:
+        with pytest.raises(DecodeError, match="no samples"):
+            decoder.get_all_samples()
+        assert decoder.get_samples_played_in_range(2.0, 2.5).data.shape == (1, 4000)
 
 
 @pytest.mark.parametrize("content", [b"", b"hello, world\n" * 100, b"fLaC" + bytes(200), b"RIFF\xff\xff\xff\x7fWAVE"])

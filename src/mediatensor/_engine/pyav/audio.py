@@ -27,6 +27,9 @@ _TRIMMING = struct.Struct("<IIBB")
 #: Weights for mixing to fewer channels: FFmpeg's weights, or these weights scaled down so that their sum is at most 1.
 Downmix = Literal["sum", "mean"]
 
+# ALAC does not report a packet that is damaged so that it has no samples.
+_NO_SAMPLES = "the codec returned no samples"
+
 # Length in samples of the blocks that are used to measure the weights.
 _PROBE_LENGTH = 16
 
@@ -100,6 +103,8 @@ class AudioReader(StreamReader):
         """
         # Do not call other methods in this loop: for the 150,000 packets of an hour, calls take longer than decoding.
         decode = self._context.decode
+        gives_frame_per_packet = has_frame_threads(self._context.codec.name)
+        num_empty = 0
         in_flight = deque[Any](maxlen=self._max_in_flight())
         for packet in chain(packets, iter(self.read_packet, None), (None,)):
             try:
@@ -116,6 +121,11 @@ class AudioReader(StreamReader):
                     frames = []
             else:
                 in_flight.append(packet)
+                if not frames and gives_frame_per_packet and not any(map(_is_cut, (*in_flight, packet))):
+                    num_empty += 1  # the first packets are empty until each thread has one
+                    if num_empty >= self._context.thread_count:
+                        yield packet, [], UndecodablePacketError(_NO_SAMPLES)
+                        continue
             yield packet, frames, None
 
     def _max_in_flight(self) -> int:
@@ -133,7 +143,8 @@ class AudioReader(StreamReader):
         context = self._new_context(1)
         for packet in packets:
             try:
-                context.decode(packet)
+                if not context.decode(packet) and not _is_cut(packet):
+                    yield packet, UndecodablePacketError(_NO_SAMPLES)
             except (av.FFmpegError, ValueError) as error:
                 yield packet, UndecodablePacketError(error_text(error))
 
@@ -141,6 +152,11 @@ class AudioReader(StreamReader):
 def has_frame_threads(codec_name: str) -> bool:
     """Return whether FFmpeg's decoder with this name can decode several frames in parallel."""
     return bool(av.codec.Codec(codec_name, "r").capabilities & av.codec.Capabilities.frame_threads)
+
+
+def _is_cut(packet: Any) -> bool:
+    """Return whether the container cuts samples from a packet, possibly all of them."""
+    return bool(packet.is_discard or packet.has_sidedata("skip_samples"))
 
 
 def set_trimming(packet: Any, num_at_end: int) -> None:
