@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -17,12 +18,13 @@ import torch
 import media
 import pdf_files
 import wav_files
+from media_surgery import replace_edit_list
 from mediatensor._engine.pyav.decoding import linear_decode
 from mediatensor._engine.pyav.opening import stream_info
 from mediatensor.datasets import as_items
-from mediatensor.decoders import AudioDecoder, VideoDecoder
+from mediatensor.decoders import AudioDecoder, Demuxer, VideoDecoder
 from mediatensor.encoders import JpegEncoder, VideoEncoder
-from mediatensor.errors import EncodeError, InvalidArgumentError, OpenError, ReadError
+from mediatensor.errors import DecodeError, EncodeError, InvalidArgumentError, OpenError, ReadError
 from mediatensor.ocr.io import Document, Page, read_pdf
 
 from .corpus import seed_file
@@ -107,6 +109,22 @@ def test_frames_that_a_codec_holds_back_are_part_of_a_plain_decode_that_fails(tm
         times.extend(map(attrgetter("pts_seconds"), linear_decode(_BreaksHalfway(data))))
     assert times
     assert sorted(times) == frames.pts_seconds.tolist()
+
+
+@pytest.mark.parametrize("sixteenths", [2, 8, 14])
+def test_damage_of_a_hidden_key_frame_shows_in_frames_that_are_read_directly(sixteenths: int, tmp_path: Path) -> None:
+    """The key frame of an edit list's second part is hidden, so its flag does not come out of the codec."""
+    data = replace_edit_list((1600, 1024), (480, 25 * 512 + 1024))(media.make("mp4", tmp_path).read_bytes())
+    packets = list(Demuxer(data, streams="video"))
+    for number, place in ((24, 12), (26, sixteenths)):  # the key frame, and a frame to which B-frames before it refer
+        packet = bytearray(packets[number].data)
+        packet[len(packet) * place // 16] ^= 0xFF
+        data = data.replace(packets[number].data, packet)
+    plain = [frame.rgb for frame in linear_decode(data)]
+    for number in range(38, 44):
+        decoder = VideoDecoder(data, dimension_order="NHWC", on_error="raise", num_ffmpeg_threads=1)
+        with decoder, contextlib.suppress(DecodeError):
+            assert np.array_equal(decoder.get_frame_at(number).data.numpy(), plain[number]), number
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,15 @@ def make_packet(data: bytes) -> Any:
     return packet
 
 
+def without_discard_flag(packet: Any) -> Any:
+    """Return a copy of a packet that an edit list hides. Its frame comes out of the codec, without a time stamp."""
+    shown = make_packet(bytes(packet))
+    shown.dts, shown.time_base, shown.is_keyframe = packet.dts, packet.time_base, packet.is_keyframe
+    for side_data in packet.iter_sidedata():
+        shown.set_sidedata(side_data)
+    return shown
+
+
 class FrameTags(Protocol):
     """The methods with which a `PacketDecoder` tags frames; see `mediatensor._engine.pyav.stated_colours`."""
 

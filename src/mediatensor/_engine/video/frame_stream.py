@@ -339,16 +339,18 @@ class _PacketMatcher(_FrameMatcher):
     def start(self, feed: PacketFeed) -> int | None:
         return int(self._pts.searchsorted(feed.started_at_pts))
 
-    def place_of(self, frame: Any, position: int | None) -> int:
+    def place_of(self, frame: Any, position: int | None) -> int | None:
         feed, pts = self._feed, frame.pts
         if pts == feed.started_at_pts and not is_key_frame(frame, feed.codec):
             raise IndexMismatchError("packets wrongly flagged as key frames")
         assert position is not None
         if frame.is_corrupt:
             raise IndexMismatchError("frames that the codec flags as damaged")
+        if pts is None:
+            return None  # an edit list hides this frame
         while position in feed.left_out:
             position += 1
-        if feed.ended_early and pts is not None:  # packets of frames shown before this one were not read
+        if feed.ended_early:  # packets of frames shown before this one were not read
             position = max(position, int(self._pts.searchsorted(pts)))
         if position >= len(self._pts) or pts != self._pts.item(position):
             raise IndexMismatchError("frames that do not come out in the order of the packets' times")

@@ -26,7 +26,7 @@ from ..common.interrupts import interrupts_kept
 from ..containers.sample_tables import NO_PTS
 from ..index.frame_index import FrameIndex
 from ..index.header_table import may_leave_packets_unread
-from ..pyav.reading import VideoReader
+from ..pyav.reading import VideoReader, without_discard_flag
 from ..sources.readers import SourceFaultError
 from .plan import Segment, byte_range
 
@@ -166,6 +166,9 @@ class PacketFeed:
                 # before the key frame, which the codec does not have. Frames shown after the key frame do not refer to
                 # a leading frame.
                 continue
+            if h264 is not None and packet.is_discard:
+                # The codec reports some damage only as a flag of the frame. `_PacketMatcher` reads it.
+                return without_discard_flag(packet)
             if self.feeds_all:
                 return packet
             frame = frame_by_packet.item(number) if number < len(frame_by_packet) else -1
