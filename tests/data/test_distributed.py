@@ -154,8 +154,8 @@ def test_numbers_of_a_column_with_gaps_are_floats(videos: list[str]) -> None:
 
 
 def test_lists_may_come_as_arrays() -> None:
-    column = ListColumn("numbers").gather([np.array([1, 2]), None, [], (3,), {"a": 1}])
-    assert column.tolist() == [[1, 2], [], [], [3], {"a": 1}]
+    column = ListColumn("numbers").gather([np.array([1, 2]), None, [], (3,), {"a": 1}, "text", 5])
+    assert column.tolist() == [[1, 2], [], [], [3], {"a": 1}, "text", 5]
 
 
 # Opening

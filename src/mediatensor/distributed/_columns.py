@@ -264,9 +264,12 @@ class ListColumn:
     name: str
 
     def gather(self, values: Sequence[Any]) -> NDArray[Any]:
-        """Combine the lists of all rows into a 1-D object array. ``None`` is a row without a value."""
+        """Combine the lists of all rows into a 1-D object array. ``None`` is a row without a value.
+
+        Arrays and tuples become lists. Other values, such as dicts and texts, stay as they are.
+        """
         rows = ([] if value is None else value for value in values)
-        return _object_array([row if isinstance(row, dict) else list(row) for row in rows])
+        return _object_array([list(row) if isinstance(row, np.ndarray | tuple) else row for row in rows])
 
 
 def _object_array(values: Sequence[Any]) -> NDArray[Any]:
