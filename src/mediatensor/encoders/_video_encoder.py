@@ -302,8 +302,8 @@ class AudioEncoder:
             sample_rate=self._sample_rate,
             num_channels=self._samples.shape[0],
             bit_rate=bit_rate,
-            out_num_channels=num_channels,
-            out_sample_rate=sample_rate,
+            out_num_channels=positive_whole("num_channels", num_channels, self._samples.shape[0]),
+            out_sample_rate=positive_whole("sample_rate", sample_rate, self._sample_rate),
         )
         return encoder, stream
 
