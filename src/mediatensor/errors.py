@@ -61,6 +61,9 @@ class SourceTypeError(MediaTensorError, TypeError, RuntimeError):
 class OpenError(MediaTensorError, ValueError, RuntimeError):
     """The source exists, but cannot be opened, for example because its format is unknown or its header is damaged."""
 
+    # Whether the source was read, and is not an image.
+    _is_not_image = False
+
 
 class SourceNotFoundError(OpenError, FileNotFoundError):
     """The path of the source does not exist."""

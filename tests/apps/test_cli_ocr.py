@@ -506,13 +506,16 @@ def test_a_file_that_cannot_be_opened_leaves_the_others(
     bad = tmp_path / "bad.png"
     bad.write_text("This is a letter and not an image.")
     good = write_tiff(tmp_path / "good.tif", [10])
-    assert run(bad, tmp_path / "missing.pdf", good, "-o", tmp_path / "out") == 2
+    empty = tmp_path / "saved as an image: empty.png"
+    empty.touch()
+    assert run(bad, tmp_path / "missing.pdf", empty, good, "-o", tmp_path / "out") == 2
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2
+    assert len(lines) == 3
     assert "bad.png" in lines[0]
     assert lines[0].endswith(" PDF files can be read as well, and frames of a video with --every SECONDS.")
     assert "missing.pdf" in lines[1]
     assert "--every" not in lines[1]
+    assert lines[2].endswith(" is empty.")
     assert names(tmp_path / "out") == [RECORD, "good.txt"]
 
 

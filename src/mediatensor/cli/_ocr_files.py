@@ -124,7 +124,7 @@ def open_pages(file: str, args: argparse.Namespace) -> Iterator[OpenPages]:
     try:
         images = DocumentFile.from_images(file)
     except OpenError as error:
-        if " as an image: " not in str(error):  # the file is missing, empty or out of reach
+        if not error._is_not_image:  # the file is missing, empty or out of reach
             raise
         raise OpenError(
             f"{error} PDF files can be read as well, and frames of a video with --every SECONDS."

@@ -267,10 +267,12 @@ class ImageDocument(PageSource):
         self._kind = "tiff" if self._is_tiff else sniff(beginning) or ""
         if not self._kind:
             hint = "; use DocumentFile.from_pdf" if is_pdf(beginning) else ""
-            raise OpenError(
+            error = OpenError(
                 f"Could not open {self.name} as an image: it looks like {look_like(beginning)}{hint}. Supported are "
                 "JPEG, PNG, WebP, GIF, AVIF, HEIC, BMP and TIFF."
             )
+            error._is_not_image = True
+            raise error
         self._offsets: tuple[int, ...] = ()
         self.num_pages = self._count_pages()
         self._start()
