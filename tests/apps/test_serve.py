@@ -393,6 +393,28 @@ def test_errors_outside_of_jobs_do_not_name_paths(error: Exception, status: int,
     assert (sent[0]["status"], json.loads(sent[1]["body"])["error"]) == (status, {"type": kind, "message": message})
 
 
+def test_a_job_is_removed_even_if_its_client_does_not_read_the_answer(tmp_path: Path) -> None:
+    from starlette.background import BackgroundTask
+
+    from mediatensor.serve._routes import _FileAnswer
+
+    removed: list[str] = []
+    (tmp_path / "result.json").write_bytes(b"{}")
+    answer = _FileAnswer(tmp_path / "result.json", background=BackgroundTask(removed.append, "job"))
+
+    async def receive() -> dict[str, str]:
+        await asyncio.sleep(60)
+        return {"type": "http.disconnect"}
+
+    async def send(_: object) -> None:
+        raise ConnectionAbortedError
+
+    scope = {"type": "http", "method": "POST", "headers": [], "asgi": {"spec_version": "2.4"}}
+    with suppress(ConnectionAbortedError):
+        asyncio.run(answer(scope, receive, send))
+    assert removed == ["job"]
+
+
 def test_clients_of_a_unix_socket_are_told_apart_by_name() -> None:
     from fastapi import Request
 

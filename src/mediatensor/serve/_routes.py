@@ -127,7 +127,12 @@ class _FileAnswer(FileResponse):
             if refused is None:
                 await send(message)
 
-        await super().__call__(scope, receive, send_unless_refused)
+        background, self.background = self.background, None
+        try:
+            await super().__call__(scope, receive, send_unless_refused)
+        finally:  # even if the client does not read the file to its end
+            if background is not None:
+                await background()
         if refused is not None:
             sent = Headers(raw=refused["headers"])
             headers = {"Content-Range": sent["content-range"]} if "content-range" in sent else None
