@@ -263,6 +263,14 @@ def test_dates_are_parsed(printed: str, meant: tuple[int, int, int]) -> None:
     assert values_of((f"Date: {printed}",), "receipt")["date"] == printed
 
 
+@pytest.mark.parametrize(
+    ("printed", "month"),
+    [("mar 5 nov 2024", 11), ("Mar. 05/11/2024", 11), ("mar 5 mar 2024", 3), ("Mar 5, 2024", 3), ("mar 5 24 10:30", 3)],
+)
+def test_mar_before_a_whole_date_is_a_tuesday(printed: str, month: int) -> None:
+    assert parse_value("date", printed) == datetime.date(2024, month, 5)
+
+
 @pytest.mark.parametrize("value", [None, 5, 1.5, b"5", ["5"]])
 def test_parse_value_refuses_values_that_are_not_text(value: Any) -> None:
     for kind in FIELD_KINDS:

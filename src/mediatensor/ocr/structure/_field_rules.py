@@ -213,6 +213,11 @@ def _number(value: str, decimal_mark: str | None) -> Decimal | None:
 
 
 def _date(value: str, day_first: bool | None) -> datetime.date | None:
+    # "mar" is also Tuesday, in Spanish, French and Italian.
+    rest = re.sub(r"(?i)^\W*mar\b\W*", "", value)
+    is_weekday = rest != value and any(pattern.match(rest) for pattern in value_pattern("date"))
+    if is_weekday and (date := _date(rest, day_first)) is not None:
+        return date
     words = re.findall(r"\d+|[^\W\d_]+", plain(value))
     numbers = [word for word in words if word.isdecimal()]
     months = [_MONTH_NUMBERS[word] for word in words if word in _MONTH_NUMBERS]
