@@ -275,7 +275,7 @@ def audio_stream_metadata(
     container: ContainerInfo,
     begin_seconds: float,
     priming_seconds: float,
-    joined_seconds: float | None = None,
+    joined_seconds: float | None,
 ) -> AudioStreamMetadata:
     """Return the metadata of the stream of an audio decoder.
 

@@ -361,12 +361,12 @@ def _normalized(weights: NDArray[np.int64], one: int) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=_MAX_CACHED_TAPS)
-def compute_pair_taps(source: int, target: int, kernel: Kernel, bits: int) -> Taps:
-    """Return filters that average each pair of neighbouring samples and then scale the line, in one step.
+def compute_pair_taps(source: int, target: int, bits: int) -> Taps:
+    """Return bilinear filters that average each pair of neighbouring samples and then scale the line, in one step.
 
     ``source`` must be even.
     """
-    taps = compute_taps(source // 2, target, kernel, bits)
+    taps = compute_taps(source // 2, target, "bilinear", bits)
     indices = np.stack((2 * taps.indices, 2 * taps.indices + 1), axis=-1)
     return Taps(indices.reshape(len(indices), -1), np.repeat(taps.weights, 2, axis=1), 2 * taps.one)
 

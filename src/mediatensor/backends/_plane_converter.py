@@ -297,7 +297,7 @@ class PlaneColours:
         values = self._filtered(values, compute_taps(source_height, height, "bilinear", _ACROSS_BITS), 0)
         scaled = self._filtered(values, compute_taps(source_width, width, "bilinear", _ALONG_BITS), 1)
         if width <= source_width // 2 and source_width % 2 == 0:
-            in_pairs = self._filtered(values, compute_pair_taps(source_width, width, "bilinear", _ALONG_BITS), 1)
+            in_pairs = self._filtered(values, compute_pair_taps(source_width, width, _ALONG_BITS), 1)
             difference = scaled - in_pairs
             red, green, blue = (weight * difference[..., channel] for channel, weight in enumerate(_LUMA_WEIGHTS))
             scaled = in_pairs + (red + green + blue).unsqueeze(-1)

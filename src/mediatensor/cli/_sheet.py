@@ -173,7 +173,7 @@ def flow(widths: Sequence[float], limit: float) -> list[tuple[int, float]]:
 
 
 def _draw_title(draw: ImageDraw.ImageDraw, title: str, width: int) -> None:
-    font = _font_for(title, _TITLE_SIZE)
+    font = _title_font(title)
     length = len(title)
     while length > 4 and font.getlength(_text.shorten(title, length)) > width:
         length -= 1
@@ -213,14 +213,14 @@ def _font(size: int) -> _Font:
     return ImageFont.load_default(size)
 
 
-def _font_for(text: str, size: int) -> _Font:
-    """Return a font for ``text``: Pillow's default font for ASCII, otherwise an installed font with more letters."""
-    for name in () if text.isascii() else _FONTS_WITH_MORE_LETTERS:
+def _title_font(title: str) -> _Font:
+    """Return a font for ``title``: Pillow's default font for ASCII, otherwise an installed font with more letters."""
+    for name in () if title.isascii() else _FONTS_WITH_MORE_LETTERS:
         try:
-            return ImageFont.truetype(name, size)
+            return ImageFont.truetype(name, _TITLE_SIZE)
         except OSError:
             continue
-    return _font(size)
+    return _font(_TITLE_SIZE)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -189,8 +189,8 @@ def decode_rows(
     make_writer: Callable[[int], PixelWriter],
     on_error: ErrorPolicy,
     *,
-    is_plain: bool = False,
-    is_sequential: bool = False,
+    is_plain: bool,
+    is_sequential: bool,
 ) -> DecodedRows:
     """Decode each frame of ``frames`` once, and write it to every row that needs it. Row i is for ``frames[i]``.
 

@@ -109,8 +109,8 @@ def epoch_steps(
     batch_size: int,
     num_ranks: int,
     *,
-    drop_last: bool = False,
-    bucket_of: Callable[[int], Any] | None = None,
+    drop_last: bool,
+    bucket_of: Callable[[int], Any] | None,
 ) -> list[list[NDArray[np.int64]]]:
     """Divide the rows of an epoch into training steps. For each step, return a list with one batch for each rank.
 

@@ -181,9 +181,7 @@ class ListedDataset(NamedTuple):
     findings: Sequence[Finding] = ()
 
 
-def list_dataset(
-    source: Any, kind: MediaKind, *, media_column: str | None = None, label_column: str | None = None
-) -> ListedDataset:
+def list_dataset(source: Any, kind: MediaKind, *, media_column: str | None, label_column: str | None) -> ListedDataset:
     """List the rows of a dataset without checking them, for `check_dataset`, whose errors it also raises."""
     check_choice("kind", kind, ("video", "audio"))
     if not is_lerobot(source):

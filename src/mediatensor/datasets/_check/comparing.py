@@ -81,7 +81,7 @@ class _Findings(defaultdict[int, list[Finding]]):
 
 
 def compare_files(
-    files: Sequence[CheckedFile], rows: Sequence[Row], num_classes: int | None = None
+    files: Sequence[CheckedFile], rows: Sequence[Row], num_classes: int | None
 ) -> tuple[list[CheckedFile], list[Finding]]:
     added = _Findings(list)
     for number, (file, row) in enumerate(zip(files, rows, strict=True)):

@@ -328,7 +328,7 @@ def check_loudness(statistics: SoundStatistics) -> list[Finding]:
     return []
 
 
-def check_alignment(video: tuple[float, float], audio: tuple[float, float], stretch: float = 1.0) -> list[Finding]:
+def check_alignment(video: tuple[float, float], audio: tuple[float, float], stretch: float) -> list[Finding]:
     """Return findings if video and audio start or end at different times, or drift apart.
 
     ``video`` and ``audio`` are (begin, end) in seconds. ``stretch`` is the frame rate in the header divided by the

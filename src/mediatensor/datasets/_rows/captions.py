@@ -232,7 +232,7 @@ def _languages(captions_language: str | Sequence[str] | None) -> list[str]:
 
 
 def find_captions(
-    item: Item, captions: CaptionPlace | Callable[[Item], Any], captions_language: str | Sequence[str] | None = None
+    item: Item, captions: CaptionPlace | Callable[[Item], Any], captions_language: str | Sequence[str] | None
 ) -> tuple[FileCaption, ...]:
     """Find the captions of a file, and return them in the order in which they are stored.
 

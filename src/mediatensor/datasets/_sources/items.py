@@ -279,7 +279,7 @@ def _inexact_label_error(label: object) -> InvalidArgumentError:
     )
 
 
-def with_coded_labels(items: Sequence[Item], classes: Sequence[str] | None = None) -> list[Item]:
+def with_coded_labels(items: Sequence[Item], classes: Sequence[str] | None) -> list[Item]:
     """Return the items with numbers in place of text labels. The numbers are the same for all items."""
     coding = LabelCoding.of((item.label for item in items), classes)
     return [coding.apply(item) for item in items]

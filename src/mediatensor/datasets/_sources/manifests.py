@@ -168,7 +168,7 @@ def _check_object(row: Any, place: str) -> dict[str, Any]:
     return row
 
 
-def items_of_folder(folder: str, kind: MediaKind, classes: Sequence[str] | None = None) -> list[Item]:
+def items_of_folder(folder: str, kind: MediaKind, classes: Sequence[str] | None) -> list[Item]:
     """Return the media files of one kind in a folder and its sub-folders, as items sorted by path components.
 
     A direct sub-folder is a class if it contains such files at any depth. Classes are numbered in order of name. Files
@@ -267,7 +267,7 @@ def write_rows(path: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[s
     write_file(path, csv_of_rows(rows, columns) if path.lower().endswith(".csv") else _as_json_lines(rows))
 
 
-def csv_of_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> bytes:
+def csv_of_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> bytes:
     columns = list(dict.fromkeys([*columns, *(key for row in rows for key in row)]))
     limit = csv.field_size_limit()
     for row in rows:

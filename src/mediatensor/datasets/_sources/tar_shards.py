@@ -199,9 +199,7 @@ def _rank_as_media(suffix: str, kind: MediaKind, media: str | None) -> int | Non
     return 1 if kind == "audio" and extension in MEDIA_EXTENSIONS["video"] else None
 
 
-def item_of_sample(
-    archive: str, key: str, parts: Mapping[str, Any], *, kind: MediaKind, media: str | None = None
-) -> Item:
+def item_of_sample(archive: str, key: str, parts: Mapping[str, Any], *, kind: MediaKind, media: str | None) -> Item:
     """Make an item from a sample of a shard: its media file, with the label and columns from its other members.
 
     ``parts`` has the members by suffix. Each is bytes, a `TarMember`, an `UnreadableSource`, or a value that is already

@@ -293,7 +293,7 @@ def to_left_to_right(boxes: np.ndarray, direction: str) -> np.ndarray:
     return np.stack([top, extent - right, bottom, extent - left], axis=1)
 
 
-def has_text_columns(boxes: np.ndarray, width: float, horizontal: bool = True) -> bool:
+def has_text_columns(boxes: np.ndarray, width: float, horizontal: bool) -> bool:
     """Return whether a vertical line separates the boxes into columns that are read one after the other.
 
     The line lies in the middle half of the page and crosses at most 5 % of the boxes, or one box if 5 % is less than

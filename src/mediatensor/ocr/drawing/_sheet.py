@@ -291,7 +291,7 @@ class _Cell:
     header: bool = False
 
 
-def draw_random_table(sheet: Sheet, left: float, y: float, width: float, stop: float, max_rows: int = 14) -> float:
+def draw_random_table(sheet: Sheet, left: float, y: float, width: float, stop: float, max_rows: int) -> float:
     """Draw a table with random content from y to at most ``stop``, and return the y of its bottom."""
     rng = sheet.rng
     num_columns = max(2, min(rng.randint(2, 7), int(width / (5 * sheet.em))))

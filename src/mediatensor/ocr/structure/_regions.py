@@ -390,7 +390,7 @@ def mend_hyphenation(lines: Sequence[str], context: str = "") -> str:
     return "".join(parts)
 
 
-def line_joints(lines: Sequence[str], context: str = "") -> Iterator[tuple[int, str]]:
+def line_joints(lines: Sequence[str], context: str) -> Iterator[tuple[int, str]]:
     """Yield for each line how `mend_hyphenation` joins the line to the lines before it.
 
     Each item is the number of characters to drop at the end of the lines so far, and the separator to add to them.

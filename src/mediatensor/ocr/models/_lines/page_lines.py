@@ -129,7 +129,7 @@ def join_sideways_letters(
     quads: FloatArray,
     scores: npt.NDArray[np.floating],
     readings: list[Readings],
-    split_after: str = "",
+    split_after: str,
 ) -> tuple[FloatArray, npt.NDArray[np.floating], list[Readings]]:
     """Join boxes of single letters that together form one line along a margin.
 
@@ -218,13 +218,13 @@ def read_page_lines(
     scores: npt.NDArray[np.floating],
     turns: IntArray,
     *,
-    readings: dict[int, LineReading] | None = None,
+    readings: dict[int, LineReading] | None,
     straight: bool,
     second_chance: bool,
     min_confidence: float,
-    split_after: str = "",
-    report_scripts: bool = True,
-    script_readers: Mapping[str, LineRecognizer] | None = None,
+    split_after: str,
+    report_scripts: bool,
+    script_readers: Mapping[str, LineRecognizer],
 ) -> ClassWords:
     """Read the lines of a page (3, H, W), and split them into words.
 
@@ -243,7 +243,7 @@ def read_page_lines(
     known |= zip(open_lines, read, strict=True)
     if second_chance:
         turns = _turn_bad_lines(model, page, quads, turns, known, split_after)
-    for script, reader in (script_readers or {}).items():
+    for script, reader in script_readers.items():
         own = [index for index, reading in known.items() if reading.script == script]
         if not own:
             continue

@@ -202,7 +202,7 @@ def read_turned_lines(
     model: LineRecognizer,
     page: Tensor,
     quads: npt.NDArray[np.float64],
-    turns: int | npt.NDArray[np.int64] = 0,
+    turns: int | npt.NDArray[np.int64],
     split_after: str = "",
 ) -> list[LineReading]:
     """Read lines as `read_lines` does; ``quads`` are relative to the page, and ``turns`` are in degrees."""

@@ -99,7 +99,7 @@ class LineEvidence:
 def line_evidence(
     quads: np.ndarray,
     page_shape: tuple[int, int],
-    upside_down: Sequence[float | None] | None = None,
+    upside_down: Sequence[float | None] | None,
     confidences: Sequence[Mapping[int, float]] | None = None,
 ) -> list[LineEvidence]:
     """Collect the evidence of each line about the page's turn.

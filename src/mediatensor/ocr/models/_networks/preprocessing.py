@@ -565,7 +565,7 @@ def part_of_page(
     scale: float,
     levels: tuple[float, float],
     preprocessor: FlexiblePreProcessor,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype,
 ) -> Tensor:
     """Cut a part out of a page (3, H, W), and return it as a network input (1, 3, h, w).
 

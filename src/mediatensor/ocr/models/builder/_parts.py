@@ -84,14 +84,14 @@ def skewed_quads(boxes: np.ndarray, line_ids: np.ndarray | None, shape: tuple[in
     return quads
 
 
-def upright_boxes(boxes: np.ndarray, shape: tuple[int, int] | None = None) -> tuple[np.ndarray, float]:
+def upright_boxes(boxes: np.ndarray, shape: tuple[int, int]) -> tuple[np.ndarray, float]:
     """Convert the boxes of words to straight boxes on the upright page.
 
     Quads are rotated by their most common reading angle, which can be any angle up to 180 degrees. For short words of a
     tilted page, detectors often report quads that are not tilted. Such quads move to their place on the upright page
     but are not rotated. Return the boxes ``(N, 4)``, and the height of the upright page divided by its width.
     """
-    height, width = shape if shape and all(shape) else _UNKNOWN_SHAPE
+    height, width = shape if all(shape) else _UNKNOWN_SHAPE
     if boxes.ndim == 2:
         return boxes[:, :4].astype(np.float64), height / width
     size = np.array([width, height], dtype=np.float64)
@@ -127,7 +127,7 @@ def frame_order(boxes: np.ndarray) -> np.ndarray:
 
 
 def line_numbers(
-    boxes: np.ndarray, aspect: float, paragraph_break: float, line_ids: np.ndarray | None = None
+    boxes: np.ndarray, aspect: float, paragraph_break: float, line_ids: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Group words at about the same height into rows, and split the rows into lines at gaps wider than usual.
 

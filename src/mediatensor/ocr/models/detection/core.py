@@ -436,12 +436,10 @@ def masked_l1_loss(values: torch.Tensor, target: torch.Tensor, mask: torch.Tenso
     return ((values - target).abs() * mask).sum() / mask.sum().clamp(min=1)
 
 
-def hard_negative_mask(
-    probabilities: torch.Tensor, target: torch.Tensor, mask: torch.Tensor, ratio: int = 3
-) -> torch.Tensor:
+def hard_negative_mask(probabilities: torch.Tensor, target: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Reduce ``mask`` to the pixels of text and the background pixels with the highest probability of text.
 
-    The number of background pixels is at most ``ratio`` times the number of text pixels.
+    The number of background pixels is at most three times the number of text pixels.
 
     If an image has no text of a class, the mask of that class is not reduced. See Shrivastava et al., "Training
     Region-based Object Detectors with Online Hard Example Mining", 2016.
@@ -450,7 +448,7 @@ def hard_negative_mask(
     for image, label in torch.nonzero((target & mask).flatten(2).any(2)).tolist():
         text, scores = target[image, label], probabilities[image, label].detach()
         background = scores[~text]
-        count = min(ratio * int((text & mask[image, label]).sum()), background.numel())
+        count = min(3 * int((text & mask[image, label]).sum()), background.numel())
         if count:
             hardest = background.topk(count).values[-1]
             chosen[image, label] &= text | (scores >= hardest)
