@@ -94,6 +94,17 @@ def test_texts_of_a_language_use_all_its_letters() -> None:
     assert len({random_text(rng, ["fi"]) for _ in range(1000)}) > 800
 
 
+@pytest.mark.parametrize("language", ["tr", "az"])
+def test_capitals_of_turkish_keep_their_dots(language: str) -> None:
+    rng = random.Random(4)
+    drawn = [random_text(rng, [language]) for _ in range(2000)]
+    # Python writes the small letter of a dotted capital as two characters, of which no alphabet has the second.
+    assert not any("\N{COMBINING DOT ABOVE}" in text for text in drawn)
+    # Words in the sentences that start with i must not occur with the capital letter that has no dot.
+    words = {word for text in TEXTS[language] for word in text.split()}
+    assert not {word for text in drawn for word in text.split() if word[0] == "I" and f"i{word[1:]}" in words}
+
+
 def test_own_texts_are_drawn(tmp_path: Path) -> None:
     (tmp_path / "own.txt").write_text("Grüße aus Aachen\n\nZug 17 nach Ulm\n", encoding="utf-8")
     texts = read_texts(tmp_path / "own.txt")

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from ._damage import Color, near
 from ._faces import Face, bold_of
-from ._texts import is_spaced, random_value, sentence_of, words_of
+from ._texts import capitals, is_spaced, random_value, sentence_of, words_of
 from ._truth import (
     DrawnCell,
     DrawnField,
@@ -83,7 +83,8 @@ class Sheet:
         joint = " " if self.texts or is_spaced(self.language) else ""
         count = self.rng.randint(low, high)
         text = self.fitting(lambda: joint.join(self.rng.choices(words, k=count)))
-        return text[:1].upper() + text[1:] if self.body.has(text[:1].upper()) else text
+        first = capitals(text[:1], self.language)
+        return first + text[1:] if self.body.has(first) else text
 
     def value(self, *kinds: str) -> str:
         """Return a random value of one of these kinds, such as a date; see `random_value`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
@@ -112,7 +113,7 @@ def _followers(language: str) -> dict[str, str]:
     followers: dict[str, str] = {}
     for word in words_of(language):
         if word.isalpha():
-            padded = f"  {word.lower()} "
+            padded = f"  {_small_letters(word, language)} "
             for at in range(len(padded) - 2):
                 followers[padded[at : at + 2]] = followers.get(padded[at : at + 2], "") + padded[at + 2]
     return followers
@@ -131,9 +132,28 @@ def _invent_word(rng: random.Random, language: str) -> str:
     return word.strip()
 
 
+# In these languages, I has a small letter without a dot. Python returns i for I, and for İ i with a mark.
+_WITH_DOTTED_CAPITALS = ("tr", "az")
+
+
 def capitals(text: str, language: str) -> str:
     """Return the text in capital letters. In Turkish and Azerbaijani, i becomes İ, with a dot."""
-    return (text.replace("i", "İ") if language in ("tr", "az") else text).upper()
+    return (text.replace("i", "İ") if language in _WITH_DOTTED_CAPITALS else text).upper()
+
+
+def _small_letters(text: str, language: str) -> str:
+    return (text.replace("I", "ı").replace("İ", "i") if language in _WITH_DOTTED_CAPITALS else text).lower()
+
+
+def _with_capital(text: str, language: str) -> str:
+    return capitals(text[:1], language) + text[1:]
+
+
+def _title(text: str, language: str) -> str:
+    """Return the text with a capital letter at the start of each word."""
+    if language not in _WITH_DOTTED_CAPITALS:
+        return text.title()
+    return re.sub(r"[^\W\d_]+", lambda word: _with_capital(_small_letters(word[0], language), language), text)
 
 
 def _digits(rng: random.Random, count: int) -> str:
@@ -261,15 +281,15 @@ def _recombine_words(rng: random.Random, language: str) -> str:
         elif chance < 0.1:
             parts[at] = rng.choice(["({})", '"{}"', "{}/", "{}-", "'{}'", "[{}]"]).format(parts[at])
         elif chance < 0.16:
-            parts[at] = parts[at][:1].upper() + parts[at][1:]
+            parts[at] = _with_capital(parts[at], language)
     text = joint.join(parts)
     chance = rng.random()
     if chance < 0.12:
         return capitals(text, language)
     if chance < 0.2:
-        return text.title()
+        return _title(text, language)
     if chance < 0.4:
-        return text[:1].upper() + text[1:] + rng.choice("...!?")
+        return _with_capital(text, language) + rng.choice("...!?")
     return text
 
 
@@ -299,12 +319,13 @@ def sentence_of(rng: random.Random, language: str, texts: Sequence[str]) -> str:
     if rng.random() < 0.3:
         parts[len(parts) // 2] += ","
     text = joint.join(parts)
-    return text[:1].upper() + text[1:] + rng.choice("....!?")
+    return _with_capital(text, language) + rng.choice("....!?")
 
 
 def _label_value(rng: random.Random, language: str) -> str:
     value = rng.choice([_price, _date, _number, _code])(rng, language)
-    return f"{rng.choice(words_of(language)).capitalize()}{rng.choice([':', ':', '', '.', ' -'])} {value}"
+    label = _with_capital(_small_letters(rng.choice(words_of(language)), language), language)
+    return f"{label}{rng.choice([':', ':', '', '.', ' -'])} {value}"
 
 
 _KINDS: tuple[tuple[int, Callable[[random.Random, str], str]], ...] = (
