@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from mediatensor.ocr.models import ocr_predictor
-from ocr_onnx_sessions import by_onnxruntime, require_weights
+from ocr_onnx_sessions import by_onnxruntime, published_recogniser, require_weights
 from ocr_pages import render_page
 from ocr_reading import words_of
 from real_files import TEST_DATA
@@ -21,11 +21,16 @@ ALL_PAGES: list[Any] = REAL_PAGES or [
 ]
 
 
+def published_predictor(**options: Any) -> Any:
+    """The default predictor without our weights of accents: onnxruntime runs the published file."""
+    require_weights()
+    return ocr_predictor(pretrained=True, reco_arch=published_recogniser(), **options)
+
+
 @pytest.fixture(scope="module")
 def predictor() -> Any:
     """Scripts are classified by features of our network, which onnxruntime does not give."""
-    require_weights()
-    return ocr_predictor(pretrained=True, unreadable_scripts="read")
+    return published_predictor(unreadable_scripts="read")
 
 
 def assert_same(predictor: Any, page: np.ndarray) -> None:
@@ -43,18 +48,16 @@ def assert_same(predictor: Any, page: np.ndarray) -> None:
 
 @pytest.mark.slow
 def test_a_drawn_page_reads_as_with_onnxruntime() -> None:
-    require_weights()
     # It looks at small pages as they are.
     assert_same(
-        ocr_predictor(pretrained=True, shorter_side=352),
+        published_predictor(shorter_side=352),
         render_page("receipt", seed=1, dpi=100, size=(3.5, 4), noise=6).image,
     )
 
 
 @pytest.mark.slow
 def test_rotated_text_reads_as_with_onnxruntime() -> None:
-    require_weights()
-    turned = ocr_predictor(pretrained=True, assume_straight_pages=False, shorter_side=352)
+    turned = published_predictor(assume_straight_pages=False, shorter_side=352)
     page = render_page("receipt", seed=2, dpi=100, size=(3.5, 4), rotation=7).image
     ours = turned([page]).render()
     assert len(ours) > 50
