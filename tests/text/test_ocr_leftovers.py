@@ -270,3 +270,21 @@ def test_boxes_of_overlapping_tiles_are_joined() -> None:
     found = join_tiles([first, second], tiles, 0)
     bounds = sorted((*own[:4].min(axis=0).tolist(), *own[:4].max(axis=0).tolist()) for own in found)
     assert bounds == [(10, 0, 170, 10), (20, 20, 60, 30), (70, 60, 95, 70), (92, 40, 130, 50)]
+
+
+@pytest.mark.parametrize(("face", "size"), [("DejaVuSans", 24), ("DejaVuSerif", 30), ("DejaVuSansMono", 26)])
+def test_blanks_to_write_on_are_no_full_stops(face: str, size: int) -> None:
+    font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / f"fonts/ttf/{face}.ttf"), size)
+    labels, underlined, plain = ("City", "Delivery Date", "Agency", "Ship To"), "Pay on time.", "Order No. See Inc."
+    picture = Image.new("L", (900, 500), 255)
+    draw, y = ImageDraw.Draw(picture), 30
+    for text in (*labels, underlined, plain):
+        draw.text((60, y), text, font=font, fill=0)
+        end, base = draw.textlength(text, font=font) + 60, y + font.getmetrics()[0]
+        if text in labels:
+            draw.line((end + 2, base, end + 330, base), fill=0, width=2)
+        elif text == underlined:
+            draw.line((60, base + 4, end, base + 4), fill=0, width=2)
+        y += 70
+    lines = reader()([np.array(picture.convert("RGB"))]).render().split("\n")
+    assert [line for line in lines if line] == [*labels, underlined, plain]

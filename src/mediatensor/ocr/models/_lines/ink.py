@@ -39,16 +39,19 @@ def ink_map(gray: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
     return inked
 
 
-def remove_rules(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return the ink without rules, underlines and frames, so that boxes around the ink enclose only letters."""
+def remove_rules(ink: npt.NDArray[np.bool_], length: float = RULE_LENGTH) -> npt.NDArray[np.bool_]:
+    """Return the ink without rules, underlines and frames, so that boxes around the ink enclose only letters.
+
+    ``length`` is the least length of a rule in line heights.
+    """
     height = len(ink)
-    length, thickness = int(RULE_LENGTH * height) + 1, int(RULE_THICKNESS * height) + 1
+    least, thickness = int(length * height) + 1, int(RULE_THICKNESS * height) + 1
     letters = ink
     # A slightly rotated rule continues in the row above or below.
     near = ink.copy()
     near[1:] |= ink[:-1]
     near[:-1] |= ink[1:]
-    rules = _long_runs(near, length)
+    rules = _long_runs(near, least)
     if rules is not None:
         thick = _long_runs(rules.T, thickness)
         letters = ink & ~(rules if thick is None else rules & ~thick.T)

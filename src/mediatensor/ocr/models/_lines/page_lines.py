@@ -17,12 +17,13 @@ from .._networks.transfers import download
 from .cutting import (
     cut_lines,
     cut_words,
+    line_sizes,
     place_boxes,
     scale_to_pixels,
     signed_turn,
     turn_quads,
 )
-from .ink import ink_of_line, inks_of_lines
+from .ink import ink_of_line, inks_of_lines, remove_rules, runs_of_true
 from .reading import LineReading, LineRecognizer, read_turned_lines
 from .turning import MIN_ADVANTAGE, READS_TURNED, READS_WELL, Readings, legibility
 from .words import boxes_between_gaps
@@ -47,6 +48,14 @@ finds three of four stamped numbers that would otherwise be columns.
 """
 SPACE_BESIDE = 1.0
 """Letters form a line along a margin only if no other box is within this many times the line's width."""
+BLANK_SIGNS = ".,_"
+"""Signs as which the beginning of a blank is read: of the rule to write on, as in ``Name ______``."""
+BLANK_LENGTH, BLANK_COVER = 1.5, 0.9
+"""A blank goes on after its sign for this many times the line's height, and has ink in this share of the columns."""
+BLANK_RUN = 0.5
+"""Least length of the parts of a blank that lie in one row of pixels, in line heights, as boxes may be tilted."""
+LEAST_DOT = 4
+"""Least height of a full stop in a crop, in pixels. What is left of a rough rule is lower."""
 
 
 @dataclass(frozen=True)
@@ -257,11 +266,12 @@ def read_page_lines(
                 known[index] = replace(first, script=None)
             elif has_letters and is_better and reading.share_right >= min_confidence:
                 known[index] = reading
+    lines = turn_quads(quads, turns)
+    known |= _without_blanks(page, lines, known)
     if not report_scripts:
         known = {index: replace(reading, script=None) for index, reading in known.items()}
     reasons = [_reason_unread(known[index], min_confidence) for index in range(len(quads))]
     kept = [index for index, reason in enumerate(reasons) if reason in (None, "gaps")]
-    lines = turn_quads(quads, turns)
     words = _words_of(lines, scores, turns, known, kept, straight)
     for index, (line, visible, reason) in enumerate(zip(lines, lines.clip(0, 1), reasons, strict=True)):
         reading = known[index]
@@ -271,6 +281,48 @@ def read_page_lines(
             (geometry,) = geometries_of(boxes_around(visible[None]) if straight else visible[None])
             words.unread.append(UnreadLine(geometry, reason, reading.text, reading.share_right, reading.script))
     return words
+
+
+def _without_blanks(page: Tensor, lines: FloatArray, readings: Mapping[int, LineReading]) -> dict[int, LineReading]:
+    """Remove signs at the ends of words that are the beginning of a blank, and return the readings that change."""
+    widths, heights = line_sizes(scale_to_pixels(lines, (page.shape[1], page.shape[2])))
+    found, quads = [], []
+    for index, reading in readings.items():
+        for number, word in enumerate(reading.words):
+            if len(word.value) > 1 and word.value[-1] in BLANK_SIGNS:
+                (left, *_), (sign, _, right, _) = word.boxes[-2:]
+                end = right + BLANK_LENGTH * heights[index] / widths[index]
+                quad = place_boxes(lines[index], np.array([(left, 0.0, end, 1.0)]))[0]
+                is_last = all(other.box[0] > end for other in reading.words[number + 1 :])
+                if is_last and quad.min() > 0 and quad.max() < 1:
+                    found.append((index, number, (sign - left) / (end - left), (right - left) / (end - left)))
+                    quads.append(quad)
+    if not quads:
+        return {}
+    corners = scale_to_pixels(np.array(quads), (page.shape[1], page.shape[2]))
+    batches = [(batch, inks_of_lines(batch.data)) for batch in cut_lines(page, corners, CUT_HEIGHT, CUT_WIDTH)]
+    changed: dict[int, LineReading] = {}
+    for (batch, _), inks in zip(batches, download(*(inks for _, inks in batches)), strict=True):
+        for position, (place, width) in enumerate(zip(batch.indices, batch.widths, strict=True)):
+            index, number, sign, right = found[place]
+            if _is_blank(ink_of_line(inks, position, width), int(sign * width), int(right * width)):
+                words = list(changed.get(index, readings[index]).words)
+                words[number] = words[number].without_last()
+                changed[index] = replace(readings[index], words=words)
+    return changed
+
+
+def _is_blank(ink: npt.NDArray[np.bool_], start: int, stop: int) -> bool:
+    """Return whether a sign in the columns from ``start`` to ``stop`` is the beginning of a rule that goes on.
+
+    A real full stop has ink of its own, and a rule under text also has ink under the letter before the sign.
+    """
+    letters = remove_rules(ink, BLANK_RUN)
+    rules = np.asarray((ink & ~letters)[len(ink) // 2 :].any(axis=0))
+    inked = runs_of_true(np.asarray(letters.any(axis=0))).tolist()
+    before = max((end for begin, end in inked if begin < start), default=0)
+    goes_on = rules[stop:].mean() >= BLANK_COVER and not rules[max(before - 2, 0) : before].any()
+    return bool(goes_on) and int(letters[:, before:stop].sum(axis=0).max(initial=0)) < LEAST_DOT
 
 
 def _reason_unread(reading: LineReading, min_confidence: float) -> str | None:

@@ -150,6 +150,11 @@ class LineWord:
     def confidence(self) -> float:
         return word_confidence(self.confidences)
 
+    def without_last(self) -> LineWord:
+        """Return the word without its last character."""
+        left, top, _, bottom = self.box
+        return LineWord(self.value[:-1], (left, top, self.boxes[-2][2], bottom), self.boxes[:-1], self.confidences[:-1])
+
 
 def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_after: str = "") -> list[LineWord]:
     """Split a line into words at spaces, at very wide gaps of its ``ink`` (H, W), and after ``split_after``."""
