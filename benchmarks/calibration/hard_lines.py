@@ -286,16 +286,24 @@ def _train(args: argparse.Namespace) -> None:
         arch=ARCH, pretrained=True, vocab=None, extend_vocab=False, epochs=args.epochs, batch_size=args.batch_size,
         learning_rate=args.learning_rate, weight_decay=0.0, warmup=0.05, ema_decay=0.998, clip_norm=2.0,
         keep_weight=0.0, blend=1.0, patience=None, augment=False, page_size=None, crop_size=None, seed=args.seed,
-        num_rows=args.lines, num_kept_rows=0,
+        num_rows=args.lines, num_validation_rows=_NUM_VALIDATED, num_kept_rows=0,
     )  # fmt: skip
     torch.manual_seed(args.seed)
-    first = load_checkpoint(args.start).float() if args.start else model
-    start = Checkpoint(ARCH, first.state_dict(), list(model.characters))
+    first = _started(args.start, model).state_dict() if args.start else model.state_dict()
+    start = Checkpoint(ARCH, first, list(model.characters))
     print(f"{len(fonts)} faces", flush=True)
     train, validation = lines(args.lines, 2 * args.seed), lines(_NUM_VALIDATED, 2 * args.seed + 1)
     training = _Training(settings, start, model, train, validation, args.output / TRAINED)
     training.resume()
     training.run(120, print_epoch)
+
+
+def _started(file: Path, published: Any) -> Any:
+    """Load a checkpoint, with the last layer of the published recogniser, which training does not change."""
+    model: Any = load_checkpoint(file).float()
+    model.head = published.head
+    model.set_vocab(published.characters)
+    return model
 
 
 def _hard_texts(word_list: Path, seed: int) -> list[str]:
@@ -320,8 +328,7 @@ def _blend(args: argparse.Namespace) -> None:
     model, trained = ppocr_v6_small_reco(pretrained=True), read_checkpoint(args.output / TRAINED)
     learnt = dict(trained.state_dict)
     if args.start:
-        first = load_checkpoint(args.start).float().state_dict()
-        learnt = _mean(first, learnt, 0.5)
+        learnt = _mean(_started(args.start, model).state_dict(), learnt, 0.5)
     weights = blended(model.state_dict(), learnt, args.alpha)
     card = model_card("hard_lines", trained, alpha=args.alpha, **{"mean with start": args.start is not None})
     file = args.model or args.output / BLEND
