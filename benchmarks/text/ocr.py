@@ -197,10 +197,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     repeats = options.repeats or (1 if options.quick else Effort.repeats)
     effort = Effort(repeats, options.threads, options.side)
     limit = options.limit or (1 if options.quick else None)
+    ours = next((reader for reader in options.readers if reader.startswith(OURS)), OURS)
     if options.languages is not None:
-        _by_language(options.languages, limit, effort, options.output)
+        _by_language(options.languages, limit, effort, ours, options.output)
     if options.numbers:
-        _numbers(limit, effort, options.output)
+        _numbers(limit, effort, ours, options.output)
     if options.holes:
         _holes(options.limit or (2 if options.quick else None), effort, options.output)
     if options.languages is not None or options.numbers or options.holes:
@@ -222,7 +223,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     write_report(options.output, "ocr_known" if options.known else "ocr", document, text, draw)
 
 
-def _by_language(codes: Sequence[str], limit: int | None, effort: Effort, output: Path | None) -> None:
+def _by_language(codes: Sequence[str], limit: int | None, effort: Effort, reader: str, output: Path | None) -> None:
     from mediatensor.ocr.models import ocr_predictor
 
     from .ocr_by_language import LEAST_WORDS, draw_chart, draw_languages, languages_table, measure, rows_document
@@ -230,7 +231,7 @@ def _by_language(codes: Sequence[str], limit: int | None, effort: Effort, output
 
     with tempfile.TemporaryDirectory() as folder:
         pages, notes = draw_languages(Path(folder), codes or tuple(TEXTS), limit)
-        words, stamp = _read([page.image for page in pages], effort)
+        words, stamp = _read([page.image for page in pages], effort, reader)
     known = ocr_predictor(pretrained=True).reco_predictor.model.vocab
     rows = measure(pages, words, known)
     text = f"Claimed from {LEAST_WORDS:.0%} of words on.\n\n{languages_table(rows)}\n"
@@ -239,12 +240,12 @@ def _by_language(codes: Sequence[str], limit: int | None, effort: Effort, output
         draw_chart(rows, output / "ocr_languages.png")
 
 
-def _numbers(limit: int | None, effort: Effort, output: Path | None) -> None:
+def _numbers(limit: int | None, effort: Effort, reader: str, output: Path | None) -> None:
     from .ocr_numbers import draw_invoices, numbers_table
 
     with tempfile.TemporaryDirectory() as folder:
         pages = draw_invoices(Path(folder), limit)
-        words, stamp = _read([page.image for page in pages], effort)
+        words, stamp = _read([page.image for page in pages], effort, reader)
     table, document = numbers_table(pages, words)
     _report("ocr_numbers", stamp, [], f"Exact values in percent, by face.\n\n{table}\n", document, output)
 
@@ -266,12 +267,13 @@ def _holes(limit: int | None, effort: Effort, output: Path | None) -> None:
     _report("ocr_holes", stamp, [], text, {"counts": counts, "holes": holes}, output)
 
 
-def _read(files: Sequence[Path], effort: Effort) -> tuple[list[list[Word]], dict[str, str]]:
+def _read(files: Sequence[Path], effort: Effort, reader: str) -> tuple[list[list[Word]], dict[str, str]]:
     """Read pages with this library; return the words and the facts of the run."""
-    runs, notes = run_readers([OURS], files, Effort(1, effort.num_threads, effort.side), say)
+    runs, notes = run_readers([reader], files, Effort(1, effort.num_threads, effort.side), say)
     if not runs:
         raise RuntimeError("; ".join(notes))
-    return runs[OURS].words, machine_stamp() | runs[OURS].versions | {"threads": str(effort.num_threads)}
+    run = runs[reader]
+    return run.words, machine_stamp() | {"reader": reader} | run.versions | {"threads": str(effort.num_threads)}
 
 
 def _report(
