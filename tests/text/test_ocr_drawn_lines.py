@@ -129,6 +129,14 @@ def test_clean_lines_are_all_ink_and_margins() -> None:
         assert abs(rows.max() + 1 - rows.min() - (bottom - top)) <= 3
 
 
+@pytest.mark.parametrize("em_px", [20, 40])
+def test_rows_of_dashes_with_negative_margins_have_pixels(em_px: int) -> None:
+    look = LineLook(em_px=em_px, margins=(-0.04,) * 4, stretch=0.9)
+    image = draw_line("----", random.Random(0), face=FACES[0], look=look).image
+    assert image.shape[0] == 8
+    assert image.min() < 128
+
+
 def test_invalid_arguments_are_refused() -> None:
     rng = random.Random(0)
     with pytest.raises(InvalidArgumentError, match="style is 'oil'"):

@@ -252,11 +252,10 @@ def _render(text: str, face: Face, look: LineLook, rng: random.Random) -> Image.
     lean = abs(look.slant) * em * 0.8
     left, top = round(border - before - lean * 0.3), round(border - over)
     right, bottom = round(border + mask.width + after + lean), round(border + mask.height + under)
-    canvas = canvas.crop((left, top, right, bottom))
+    # The margins may be negative, and a row of dashes is hardly higher than they are.
+    canvas = canvas.crop((left, top, max(right, left + 8), max(bottom, top + 8)))
     if look.stretch != 1:
-        canvas = canvas.resize((max(4, round(canvas.width * look.stretch)), canvas.height), Image.Resampling.BILINEAR)
-    if canvas.height < 8 or canvas.width < 8:
-        canvas = canvas.crop((0, 0, max(8, canvas.width), max(8, canvas.height)))
+        canvas = canvas.resize((max(8, round(canvas.width * look.stretch)), canvas.height), Image.Resampling.BILINEAR)
     paper = papered(canvas.size, look.paper, look.texture, rng)
     paper.paste(look.ink, (0, 0), canvas)
     return paper
