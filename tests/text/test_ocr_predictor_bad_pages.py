@@ -146,7 +146,7 @@ def files() -> list[bytes]:
     return [good, good[: len(good) // 3], good]
 
 
-@pytest.mark.parametrize(("options", "hooked"), zip(PREDICTORS, (True, False, True), strict=True))
+@pytest.mark.parametrize(("options", "hooked"), [*zip(PREDICTORS, (True, False, True), strict=True)])
 def test_unreadable_page_does_not_affect_other_pages(options: str, hooked: bool) -> None:
     predictor = ocr_predictor(pretrained=True, shorter_side=192, **PREDICTORS[options])
     if hooked:

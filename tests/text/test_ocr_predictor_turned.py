@@ -222,7 +222,7 @@ def boxes_of_upright(straight: bool) -> np.ndarray:
 
 
 # Each angle once with either kind of boxes, here or in the next test.
-@pytest.mark.parametrize(("angle", "straight"), zip(ANGLES, [True, False] * 3, strict=True))
+@pytest.mark.parametrize(("angle", "straight"), [*zip(ANGLES, [True, False] * 3, strict=True)])
 def test_straightened_pages_are_upright(angle: float, straight: bool) -> None:
     page = turned_page(angle)
     # At this size the skew of a page on its head is estimated as a tenth of a degree: this should not resample it.
@@ -241,7 +241,7 @@ def test_straightened_pages_are_upright(angle: float, straight: bool) -> None:
     np.testing.assert_allclose(geometries(words_of(document)), again, atol=0.01)
 
 
-@pytest.mark.parametrize(("angle", "straight"), zip(ANGLES, [False, True] * 3, strict=True))
+@pytest.mark.parametrize(("angle", "straight"), [*zip(ANGLES, [False, True] * 3, strict=True)])
 def test_boxes_refer_to_the_original_page(angle: float, straight: bool) -> None:
     page = turned_page(angle)
     predictor = reader(assume_straight_pages=straight, straighten_pages=True, preserve_original_coords=True)
