@@ -159,8 +159,11 @@ def test_a_command(clip: Path, tmp_path: Path) -> None:
     output, temporary = tmp_path / "output", tmp_path / "temporary"
     temporary.mkdir()
     arguments = ["extract", str(clip), "-o", str(output), "--overwrite"]
+    # A shell lets programs in the background ignore the signal.
     code = f"""
+import signal
 import sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from mediatensor.cli import main
 while (code := main({arguments})) == 0:
     pass
