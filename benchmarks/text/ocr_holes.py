@@ -3,8 +3,8 @@
 Pages, and pictures of single lines, are drawn with the sentences of `ocr_languages` in European languages, line by
 line in changing faces, slants, sizes and tracking; pages differ in size, scale, ink, paper and damage. The default
 predictor reads them. A character is lost if its middle is not in the box of any word, or of any line that the page
-reports as unread; the recognised text does not matter. Characters that the reader does not know, such as `„`, are not
-counted. A page depends only on its number: it is the same every time if the same fonts are installed.
+reports as unread; the recognised text does not matter. Characters that the reader does not know are not counted. A page
+depends only on its number: it is the same every time if the same fonts are installed.
 """
 
 from __future__ import annotations
