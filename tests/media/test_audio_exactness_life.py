@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,37 @@ def test_packets_without_samples_are_damage(number: int, num_threads: int, tmp_p
         with pytest.raises(DecodeError, match="no samples"):
             decoder.get_all_samples()
         assert decoder.get_samples_played_in_range(2.0, 2.5).data.shape == (1, 4000)
+
+
+@pytest.mark.parametrize("num_threads", [1, 4])
+@pytest.mark.parametrize("number", [2, 11])
+def test_frames_that_ffmpeg_leaves_out_are_damage(number: int, num_threads: int, tmp_path: Path) -> None:
+    """FFmpeg's parser of FLAC returns a damaged frame as a part of other packets, or not at all."""
+    path = tmp_path / "sound.flac"
+    noise = torch.rand(1, 96_000, generator=torch.Generator().manual_seed(0)) - 0.5
+    AudioEncoder(noise, sample_rate=8000).to_file(path)
+    packets = list(Demuxer(path, streams="audio"))
+    damaged = path.read_bytes().replace(packets[number].data, bytes(len(packets[number].data)))
+    whole = AudioDecoder(path).get_all_samples().data
+    with AudioDecoder(damaged, num_ffmpeg_threads=num_threads) as decoder:
+        with pytest.raises(DecodeError):
+            decoder.get_all_samples()
+        if number > 8:  # the first frames show that the numbers of frames are right
+            assert torch.equal(decoder.get_samples_played_in_range(11.0, 11.5).data, whole[:, 88_000:92_000])
+
+
+def test_samples_after_a_lost_packet_keep_their_times(tmp_path: Path) -> None:
+    spec = replace(
+        media_audio.SOUND_CLIPS["mp3_mp4"], rewrite=lambda packets: [*packets[:30], *packets[31:]], is_damaged=True
+    )
+    lost = media_audio.make_as(spec, "lost_packet", tmp_path)
+    whole = AudioDecoder(media_audio.make("mp3_mp4", tmp_path)).get_samples_played_in_range(1.5, 1.6)
+    with AudioDecoder(lost) as decoder:
+        for _, after in (
+            decoder.get_samples_played_in_ranges([(0.2, 1.5), (1.5, 1.6)]),  # decoded as one range
+            [None, decoder.get_samples_played_in_range(1.5, 1.6)],
+        ):
+            assert torch.equal(after.data, whole.data)
 
 
 @pytest.mark.parametrize("content", [b"", b"hello, world\n" * 100, b"fLaC" + bytes(200), b"RIFF\xff\xff\xff\x7fWAVE"])

@@ -50,6 +50,9 @@ _STATES_THE_END = "mov"
 # Once this demuxer has read a packet, it uses the packet's time for the whole page, so a seek needs a new demuxer.
 _SEEKS_ONLY_WHEN_FRESH = "ogg"
 
+# Frames of this format are numbered without gaps, and FFmpeg leaves out damaged ones.
+_HAS_NO_GAPS = "flac"
+
 # Number of first frames whose time stamps are compared with a count of samples.
 _NUM_FRAMES_TO_CHECK = 8
 
@@ -75,7 +78,8 @@ class AudioStream:
         self.is_at_end = False
         self._time_base = reader.stream_info().time_base or Fraction(1)
         formats = reader.format_name.split(",")
-        self._can_seek = not is_sequential and can_seek(reader.format_name, self.codec)
+        self._is_sequential = is_sequential
+        self._can_seek = False  # known after the first frames
         self._states_the_end = _STATES_THE_END in formats
         self._needs_new_codec = needs_new_codec(self.codec)
         self._reopens_to_seek = _SEEKS_ONLY_WHEN_FRESH in formats
@@ -89,6 +93,7 @@ class AudioStream:
         self._clock: SampleClock | None = None
         self._first_packet_pts = 0
         self._max_jitter = 0.0
+        self._is_gapless = False
         # The first decoded packets, and an iterator over the packets after them. Any other read discards both.
         self._beginning: list[DecodedPacket] = []
         self._after_beginning: Iterator[DecodedPacket] | None = None
@@ -156,10 +161,7 @@ class AudioStream:
                 # The codec may lack state from packets before the seek.
                 if not is_counted and not self._is_exact:
                     raise UnknownPositionError
-                raise DecodeError(
-                    f"The audio after sample {end or 0} could not be decoded ({error}). The data is damaged; ranges "
-                    "before and after the damage can still be decoded."
-                ) from error
+                raise DecodeError(_damage_after(end or 0, error)) from error
             last_packet = packet or last_packet
             for frame in frames:
                 num_samples = frame.samples
@@ -187,6 +189,8 @@ class AudioStream:
                     position = end or 0
                     if end and pts is not None and (pts - begin_pts) * numerator > (end + max_jitter) * denominator:
                         position = max(end, clock.position(pts))
+                if end and position > end and self._is_gapless and (start is None or position > start):
+                    raise DecodeError(_damage_after(end, f"{position - end} samples are missing"))
                 end = position + num_samples
                 first = 0 if start is None or start <= position else start - position
                 last = num_samples if stop is None or stop >= end else stop - position
@@ -388,24 +392,44 @@ class AudioStream:
         self._max_jitter = MAX_JITTER_SECONDS * self._form.sample_rate if follows_leaps else math.inf
         if is_late_by_a_frame(reader.format_name, self.codec):
             self._max_jitter += max(lengths)
-        self._can_seek = (
-            self._can_seek
+        # After a seek, frames are placed by their time stamps, which must agree with a count of the first samples.
+        has_places = (
+            can_seek(reader.format_name, self.codec)
             and pts is not None
             and not reader.time_restarts
             and not has_unbounded_memory(self.codec, reader.profile)
             and not (self.codec == "opus" and packet is not None and begins_with_narrow_band(bytes(packet)))
-            # Time stamps of the first frames agree with a count of their samples.
             and all(
                 clock.position(stamp) == start
                 for start, stamp in zip(accumulate(lengths), stamps[1:], strict=False)
                 if stamp is not None
             )
         )
+        is_numbered = has_places or (
+            pts is not None and not reader.time_restarts and _has_fixed_blocks(reader.extradata)
+        )
+        self._is_gapless = is_numbered and reader.format_name == _HAS_NO_GAPS
+        if (has_places and follows_leaps) or self._is_gapless:
+            # Without a seek, do not count over lost packets either, so that both ways place samples alike.
+            self._max_jitter = min(self._max_jitter, max(lengths) / 2 + clock.tolerance)
+        self._can_seek = has_places and not self._is_sequential
         rate = self._form.sample_rate
         self._pre_rolls = [pre_roll_length(self.codec, rate)]
         if self.codec == "opus":
             self._pre_rolls = [round(seconds * rate) for seconds in OPUS_STEPS_SECONDS]
         self._beginning, self._after_beginning = beginning, decoded
+
+
+def _has_fixed_blocks(stream_info: bytes) -> bool:
+    """Return whether all blocks of a FLAC file have the same length, so that their numbers are certain."""
+    return len(stream_info) >= 4 and stream_info[:2] == stream_info[2:4]
+
+
+def _damage_after(end: int, reason: object) -> str:
+    return (
+        f"The audio after sample {end} could not be decoded ({reason}). The data is damaged; ranges before and after "
+        "the damage can still be decoded."
+    )
 
 
 class _RewindBuffer:

@@ -29,6 +29,8 @@ Downmix = Literal["sum", "mean"]
 
 # ALAC does not report a packet that is damaged so that it has no samples.
 _NO_SAMPLES = "the codec returned no samples"
+# If a frame of FLAC is damaged, FFmpeg returns it together with frames before it, and the codec leaves it out.
+_WRONG_FRAMES = "its packet has several frames"
 
 # Length in samples of the blocks that are used to measure the weights.
 _PROBE_LENGTH = 16
@@ -121,10 +123,11 @@ class AudioReader(StreamReader):
                     frames = []
             else:
                 in_flight.append(packet)
-                if not frames and gives_frame_per_packet and not any(map(_is_cut, (*in_flight, packet))):
-                    num_empty += 1  # the first packets are empty until each thread has one
-                    if num_empty >= self._context.thread_count:
-                        yield packet, [], UndecodablePacketError(_NO_SAMPLES)
+                is_odd = gives_frame_per_packet and len(frames) != 1
+                if is_odd and not ((frames and self.time_restarts) or any(map(_is_cut, (*in_flight, packet)))):
+                    num_empty += not frames  # the first packets are empty until each thread has one
+                    if frames or num_empty >= self._context.thread_count:
+                        yield packet, [], UndecodablePacketError(_WRONG_FRAMES if frames else _NO_SAMPLES)
                         continue
             yield packet, frames, None
 
