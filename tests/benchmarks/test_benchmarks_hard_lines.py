@@ -21,6 +21,7 @@ from benchmarks.calibration.hard_drawing import (
     rare_texts,
 )
 from benchmarks.calibration.hard_lines import _divergence, _Learner, blended, main
+from benchmarks.calibration.signs import published_reader
 from PIL import Image, ImageChops
 
 from mediatensor.datasets import Sample
@@ -182,7 +183,7 @@ def test_a_tiny_training_blends_and_scores(
     assert main(["blend", *options]) == 0
     file = tmp_path / "blend.pt"
     assert hashlib.sha256(file.read_bytes()).hexdigest() in capsys.readouterr().out
-    model, published = load_checkpoint(file), ppocr_v6_small_reco(pretrained=True)
+    model, published = load_checkpoint(file), published_reader()
     assert model.characters == published.characters
     assert model.script_classifier is not None
     assert torch.equal(model.norm.weight, published.norm.weight)

@@ -275,8 +275,9 @@ def test_boxes_of_overlapping_tiles_are_joined() -> None:
 @pytest.mark.parametrize(("face", "size"), [("DejaVuSans", 24), ("DejaVuSerif", 30), ("DejaVuSansMono", 26)])
 def test_blanks_to_write_on_are_no_full_stops(face: str, size: int) -> None:
     font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / f"fonts/ttf/{face}.ttf"), size)
-    labels, underlined, plain = ("City", "Delivery Date", "Agency", "Ship To"), "Pay on time.", "Order No. See Inc."
-    picture = Image.new("L", (900, 500), 255)
+    labels = ("City", "Delivery Date", "Agency", "Ship To", "Order No.", "I, the owner,")
+    underlined, plain = "Pay on time.", "Order No. See Inc."
+    picture = Image.new("L", (900, 620), 255)
     draw, y = ImageDraw.Draw(picture), 30
     for text in (*labels, underlined, plain):
         draw.text((60, y), text, font=font, fill=0)

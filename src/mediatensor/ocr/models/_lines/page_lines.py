@@ -289,8 +289,8 @@ def _without_blanks(page: Tensor, lines: FloatArray, readings: Mapping[int, Line
     found, quads = [], []
     for index, reading in readings.items():
         for number, word in enumerate(reading.words):
-            if len(word.value) > 1 and word.value[-1] in BLANK_SIGNS:
-                (left, *_), (sign, _, right, _) = word.boxes[-2:]
+            if word.value[-1] in BLANK_SIGNS:
+                left, (sign, _, right, _) = word.boxes[-2:][0][0], word.boxes[-1]
                 end = right + BLANK_LENGTH * heights[index] / widths[index]
                 quad = place_boxes(lines[index], np.array([(left, 0.0, end, 1.0)]))[0]
                 is_last = all(other.box[0] > end for other in reading.words[number + 1 :])
@@ -301,14 +301,18 @@ def _without_blanks(page: Tensor, lines: FloatArray, readings: Mapping[int, Line
         return {}
     corners = scale_to_pixels(np.array(quads), (page.shape[1], page.shape[2]))
     batches = [(batch, inks_of_lines(batch.data)) for batch in cut_lines(page, corners, CUT_HEIGHT, CUT_WIDTH)]
-    changed: dict[int, LineReading] = {}
+    blanks: dict[int, set[int]] = {}
     for (batch, _), inks in zip(batches, download(*(inks for _, inks in batches)), strict=True):
         for position, (place, width) in enumerate(zip(batch.indices, batch.widths, strict=True)):
             index, number, sign, right = found[place]
             if _is_blank(ink_of_line(inks, position, width), int(sign * width), int(right * width)):
-                words = list(changed.get(index, readings[index]).words)
-                words[number] = words[number].without_last()
-                changed[index] = replace(readings[index], words=words)
+                blanks.setdefault(index, set()).add(number)
+    changed = {}
+    for index, numbers in blanks.items():
+        words = [
+            word.without_last() if number in numbers else word for number, word in enumerate(readings[index].words)
+        ]
+        changed[index] = replace(readings[index], words=[word for word in words if word.value])
     return changed
 
 
@@ -320,7 +324,8 @@ def _is_blank(ink: npt.NDArray[np.bool_], start: int, stop: int) -> bool:
     letters = remove_rules(ink, BLANK_RUN)
     rules = np.asarray((ink & ~letters)[len(ink) // 2 :].any(axis=0))
     inked = runs_of_true(np.asarray(letters.any(axis=0))).tolist()
-    before = max((end for begin, end in inked if begin < start), default=0)
+    # The crop begins with the letter before the sign. The boxes of both are not exact.
+    before = max((end for begin, end in inked if begin < start / 2), default=0)
     goes_on = rules[stop:].mean() >= BLANK_COVER and not rules[max(before - 2, 0) : before].any()
     return bool(goes_on) and int(letters[:, before:stop].sum(axis=0).max(initial=0)) < LEAST_DOT
 

@@ -153,7 +153,8 @@ class LineWord:
     def without_last(self) -> LineWord:
         """Return the word without its last character."""
         left, top, _, bottom = self.box
-        return LineWord(self.value[:-1], (left, top, self.boxes[-2][2], bottom), self.boxes[:-1], self.confidences[:-1])
+        box = left, top, self.boxes[-2:][0][2], bottom
+        return LineWord(self.value[:-1], box, self.boxes[:-1], self.confidences[:-1])
 
 
 def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_after: str = "") -> list[LineWord]:
