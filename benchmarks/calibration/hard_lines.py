@@ -9,11 +9,12 @@ rest are rows of dashes and similar signs. Where the published recogniser reads 
 read nothing; otherwise, to read the same. The last layer and the last normalisation stay unchanged. The same command
 resumes an interrupted training.
 
-``blend`` writes the published weights plus a share of the difference, in half precision. With ``--start``, the mean
-of the first and the trained weights takes the place of the trained ones. ``score`` compares the blend with the
-published weights on drawn lines in font families that were not used for training: usual lines in several languages,
-hard lines, and usual lines with `rare_texts`, such as code. ``benchmarks.text.ocr`` scores it on pages, with the
-reader ``"mediatensor, reco_arch=FILE"``.
+``blend`` writes the published weights plus a share of the difference, in half precision. With ``--start``, the mean of
+the first and the trained weights takes the place of the trained ones. ``benchmarks.calibration.signs accents --model
+FILE`` then fits its last layer to accents and quotation marks. ``score`` compares the blend with the published weights
+on drawn lines in font families that were not used for training: usual lines in several languages, hard lines, and
+usual lines with `rare_texts`, such as code. ``benchmarks.text.ocr`` scores it on pages, with the reader
+``"mediatensor, reco_arch=FILE"``.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from torch import Tensor
 from mediatensor.datasets import Item, MediaDataset, Sample, Skipped
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.drawing import LANGUAGES, Face, draw_random_line, find_faces, texts_of
-from mediatensor.ocr.models import load_checkpoint, ppocr_v6_small_reco
+from mediatensor.ocr.models import load_checkpoint
 from mediatensor.ocr.models._networks.weights import Checkpoint, read_checkpoint, save_checkpoint
 from mediatensor.ocr.training import DrawnLines, drawn_lines
 from mediatensor.ocr.training._drawn import _DrawnLineRecipe, _Faces
@@ -46,6 +47,7 @@ from mediatensor.ocr.utils._page_images import resized
 from .hard_drawing import draw_hard_line, draw_separator, form_texts, rare_texts
 from .script_reader import (
     ARCH,
+    FROZEN,
     english_words,
     files_to_learn,
     half_weights,
@@ -59,6 +61,7 @@ from .script_reader import (
     score_readers,
     training_parser,
 )
+from .signs import published_reader, with_published_layer
 
 TRAINED, BLEND = "trained.pt", "blend.pt"
 # Languages of usual lines: Chinese and Japanese, which hard lines do not have, are a third of them.
@@ -66,7 +69,7 @@ _EAST_ASIAN, _FREQUENT = ("zh-Hans", "zh-Hant", "ja", "ja"), ("de", "fr", "es", 
 _SCORED = ("en", "de", "fr", "es", "it", "pl", "zh-Hans", "ja")
 _LATIN = "AZaz09"
 # Layers that stay unchanged: the classifier of scripts and the letter counts were fitted to them.
-_FROZEN = ("norm.weight", "norm.bias", "head.weight", "head.bias")
+_UNCHANGED = ("norm.weight", "norm.bias", "head.weight", "head.bias")
 # Shares of hard lines, of rows of dashes, and of usual lines with rare texts. Wider lines are not used.
 _HARD_SHARE, _SEPARATOR_SHARE, _RARE_SHARE, _MAX_WIDTH = 0.34, 0.12, 0.18, 544
 # Weights of the losses on (usual, hard) lines. Weaker distillation forgets: Japanese and Italian became worse.
@@ -181,7 +184,7 @@ class _Learner(Recognition):
         self._teacher = teacher.requires_grad_(False)
         self._classes = {character: index + 1 for index, character in enumerate(model.characters)}
         for name, parameter in model.named_parameters():
-            parameter.requires_grad_(name not in _FROZEN)
+            parameter.requires_grad_(name not in _UNCHANGED)
 
     def collator(self, batch_size: int) -> Callable[[list[Sample | Skipped]], list[Any]]:
         return _PairedBatches(super().collator(batch_size))
@@ -268,7 +271,7 @@ class _Training(Training):
 
 
 def _train(args: argparse.Namespace) -> None:
-    model = ppocr_v6_small_reco(pretrained=True)
+    model = published_reader()
     languages = sorted(set(model.languages) & set(LANGUAGES) - set(_EAST_ASIAN))
     alphabets = {language: "".join(letters_of(texts_of(language))) for language in (*languages, *set(_EAST_ASIAN))}
     fonts = files_to_learn(find_faces(args.fonts), [_LATIN, *alphabets.values()])
@@ -289,21 +292,13 @@ def _train(args: argparse.Namespace) -> None:
         num_rows=args.lines, num_validation_rows=_NUM_VALIDATED, num_kept_rows=0,
     )  # fmt: skip
     torch.manual_seed(args.seed)
-    first = _started(args.start, model).state_dict() if args.start else model.state_dict()
-    start = Checkpoint(ARCH, first, list(model.characters))
+    first = with_published_layer(read_checkpoint(args.start)) if args.start else model
+    start = Checkpoint(ARCH, first.state_dict(), list(model.characters))
     print(f"{len(fonts)} faces", flush=True)
     train, validation = lines(args.lines, 2 * args.seed), lines(_NUM_VALIDATED, 2 * args.seed + 1)
     training = _Training(settings, start, model, train, validation, args.output / TRAINED)
     training.resume()
     training.run(120, print_epoch)
-
-
-def _started(file: Path, published: Any) -> Any:
-    """Load a checkpoint, with the last layer of the published recogniser, which training does not change."""
-    model: Any = load_checkpoint(file).float()
-    model.head = published.head
-    model.set_vocab(published.characters)
-    return model
 
 
 def _hard_texts(word_list: Path, seed: int) -> list[str]:
@@ -320,15 +315,14 @@ def _mean(first: dict[str, Tensor], second: dict[str, Tensor], share: float) -> 
 
 def blended(published: dict[str, Tensor], trained: dict[str, Tensor], alpha: float) -> dict[str, Tensor]:
     """Return ``published + alpha * (trained - published)``, in half precision except for the small frozen layers."""
-    # Script classifiers are found by the exact values of these layers.
-    return half_weights(_mean(published, trained, alpha), unchanged=("norm.weight", "norm.bias", "head.bias"))
+    return half_weights(_mean(published, trained, alpha), unchanged=FROZEN)
 
 
 def _blend(args: argparse.Namespace) -> None:
-    model, trained = ppocr_v6_small_reco(pretrained=True), read_checkpoint(args.output / TRAINED)
+    model, trained = published_reader(), read_checkpoint(args.output / TRAINED)
     learnt = dict(trained.state_dict)
     if args.start:
-        learnt = _mean(_started(args.start, model).state_dict(), learnt, 0.5)
+        learnt = _mean(with_published_layer(read_checkpoint(args.start)).state_dict(), learnt, 0.5)
     weights = blended(model.state_dict(), learnt, args.alpha)
     card = model_card("hard_lines", trained, alpha=args.alpha, **{"mean with start": args.start is not None})
     file = args.model or args.output / BLEND
@@ -339,7 +333,7 @@ def _blend(args: argparse.Namespace) -> None:
 
 def _score(args: argparse.Namespace) -> None:
     readers = {
-        "published": ppocr_v6_small_reco(pretrained=True),
+        "published": published_reader(),
         "blend": load_checkpoint(args.model or args.output / BLEND),
     }
     faces, rows = find_faces(args.fonts), []

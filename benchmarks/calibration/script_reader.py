@@ -167,6 +167,10 @@ def print_epoch(epoch: Mapping[str, Any]) -> None:
     print(f"epoch {epoch['epoch']}: {rate:.2f} % of the characters wrong, {time.process_time():.0f} s CPU", flush=True)
 
 
+# Small layers by which classifiers of scripts are found; they stay exact.
+FROZEN = ("norm.weight", "norm.bias", "head.bias")
+
+
 def half_weights(weights: Mapping[str, Tensor], unchanged: Collection[str] = ()) -> dict[str, Tensor]:
     """Return weights in half precision, except integers and those named in ``unchanged``."""
     return {

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from benchmarks.calibration.script_lines import MORE_WORDS, READABLE, READABLE_KINDS, WORDS, LinePainter, ScriptLine
 from benchmarks.calibration.signs import published_reader
 from benchmarks.shared.reports import markdown_table
-from mediatensor.ocr.models import ppocr_v6_small_reco
+from mediatensor.ocr.models import ppocr_v6_small_reco, ppocr_v6_small_reco_tuned
 from mediatensor.ocr.models._lines.cutting import cut_lines, network_input
 from mediatensor.ocr.models._lines.reading import ScriptClassifier, fingerprint, read_lines
 
@@ -142,7 +142,7 @@ def fit(samples: Sequence[Sample], seed: int) -> ScriptClassifier:
 def save(network: ScriptClassifier, file: Path) -> str:
     """Write the numbers of a classifier, and return the SHA-256 of the file."""
     layers = {name: values.numpy() for name, values in network.named_buffers()}
-    models = published_reader(), ppocr_v6_small_reco(pretrained=True)
+    models = published_reader(), ppocr_v6_small_reco(pretrained=True), ppocr_v6_small_reco_tuned(pretrained=True)
     known_by = [fingerprint(model.norm.weight, model.norm.bias, model.head.bias) for model in models]
     np.savez(file, names=np.array(network.names), recognisers=np.array(known_by), **layers)  # type: ignore[arg-type]
     return hashlib.sha256(file.read_bytes()).hexdigest()

@@ -124,14 +124,14 @@ def test_words_on_drawn_pages_equal_float32(dtype: torch.dtype, least: float, ma
     predictor = copy.deepcopy(reader()).to("cpu", dtype)
     rate, mean, greatest = agreement(predictor, make, nullcontext())
     assert rate >= least
-    assert mean < 0.005
+    assert mean < 0.01
     assert greatest < 0.15
 
 
 def test_words_under_autocast_equal_float32() -> None:
     rate, mean, greatest = agreement(reader(), FIRST_PAGE, torch.autocast("cpu", torch.bfloat16))
     assert rate >= 0.99
-    assert mean < 0.005
+    assert mean < 0.01
     assert greatest < 0.15
 
 

@@ -263,7 +263,7 @@ def test_invalid_regions_raise(regions: Any) -> None:
             {"short_side": 1},
             r"^detection_predictor\(\) .* did you mean shorter_side",
         ),
-        (recognition_predictor, {"vocabs": "a"}, r"^ppocr_v6_small_reco\(\) .* 'vocabs'; did you mean vocab\?"),
+        (recognition_predictor, {"vocabs": "a"}, r"^ppocr_v6_small_reco_tuned\(\) .* 'vocabs'; did you mean vocab\?"),
         (partial(recognition_predictor, "crnn_vgg16_bn"), {"units": 1}, "'units'; did you mean rnn_units"),
         (layout_predictor, {"typo": 1}, "'typo'; it also takes mean, std, pretrained_backbone"),
         (crop_orientation_predictor, {"typo": 1}, "'typo'; it also takes mean, std, disabled"),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..datasets import MediaDataset
 
 _DEFAULTS = {
-    "recognition": "ppocr_v6_small_reco",
+    "recognition": "ppocr_v6_small_reco_tuned",
     "detection": "ppocr_v6_small_det",
     "orientation": "ppocr_mobile_v2_line_orientation",
 }

@@ -38,7 +38,7 @@ _MIN_SHARE = 0.9
 
 def ocr_predictor(
     det_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_det",
-    reco_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_reco",
+    reco_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_reco_tuned",
     pretrained: bool = False,
     pretrained_backbone: bool = False,
     assume_straight_pages: bool = True,
@@ -177,7 +177,7 @@ def ocr_predictor(
 
 def kie_predictor(
     det_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_det",
-    reco_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_reco",
+    reco_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_reco_tuned",
     pretrained: bool = False,
     pretrained_backbone: bool = False,
     assume_straight_pages: bool = True,

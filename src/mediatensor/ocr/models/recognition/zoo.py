@@ -22,7 +22,7 @@ ARCHS: list[str] = list_models("reco_*")
 
 
 def recognition_predictor(
-    arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_reco",
+    arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_reco_tuned",
     pretrained: bool = False,
     symmetric_pad: bool = False,
     batch_size: int = 128,
