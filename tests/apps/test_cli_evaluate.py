@@ -51,7 +51,7 @@ def test_a_manifest_of_lines(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert run("recognition", manifest, "--json", scores, "--picture", picture) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert out.startswith("ppocr_v6_small_reco: 3 lines, compared as NFC\n")
+    assert out.startswith("ppocr_v6_small_reco_tuned: 3 lines, compared as NFC\n")
     rows = [line.split() for line in out.splitlines()]
     assert ["lines", "read", "exactly", "66.67", "%", "2", "of", "3"] in rows
     assert ["l", "1", "2", "I", "1"] in rows

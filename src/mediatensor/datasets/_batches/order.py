@@ -118,7 +118,8 @@ def epoch_steps(
     are from one bucket.
 
     >>> import numpy as np
-    >>> [[batch.tolist() for batch in step] for step in epoch_steps(np.arange(7), 2, 2)]
+    >>> steps = epoch_steps(np.arange(7), 2, 2, drop_last=False, bucket_of=None)
+    >>> [[batch.tolist() for batch in step] for step in steps]
     [[[0, 1], [2, 3]], [[4, 5], [6]]]
     """
     size = batch_size * num_ranks
