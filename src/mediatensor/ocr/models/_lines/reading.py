@@ -40,7 +40,7 @@ from .words import (
 
 # For the effect of each number and predicate, see benchmarks/results/ocr_rules.md.
 FILE = Path(__file__).with_name("scripts.npz")
-FILE_SHA256 = "f10d8d524508f55a7440f178e7b78a8013b40641fd2c678b97cfe733b75fac21"
+FILE_SHA256 = "5a5906c430747594c1121dfe377c4e02bc421b74d3f96e229d3699cbd44ddfb0"
 SURE_OF_SCRIPT = 1.0
 """Lines are unreadable if the log odds of unreadable against readable scripts exceed this limit."""
 SURE_OF_SHORT = 1.25
