@@ -69,7 +69,7 @@ _EAST_ASIAN, _FREQUENT = ("zh-Hans", "zh-Hant", "ja", "ja"), ("de", "fr", "es", 
 _SCORED = ("en", "de", "fr", "es", "it", "pl", "zh-Hans", "ja")
 _LATIN = "AZaz09"
 # Layers that stay unchanged: the classifier of scripts and the letter counts were fitted to them.
-_UNCHANGED = ("norm.weight", "norm.bias", "head.weight", "head.bias")
+_UNCHANGED = (*FROZEN, "head.weight")
 # Shares of hard lines, of rows of dashes, and of usual lines with rare texts. Wider lines are not used.
 _HARD_SHARE, _SEPARATOR_SHARE, _RARE_SHARE, _MAX_WIDTH = 0.34, 0.12, 0.18, 544
 # Weights of the losses on (usual, hard) lines. Weaker distillation forgets: Japanese and Italian became worse.

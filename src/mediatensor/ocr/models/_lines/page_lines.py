@@ -291,7 +291,7 @@ def _without_blanks(page: Tensor, lines: FloatArray, readings: Mapping[int, Line
         for number, word in enumerate(reading.words):
             if word.value[-1] in BLANK_SIGNS:
                 left, (sign, _, right, _) = word.boxes[-2:][0][0], word.boxes[-1]
-                end = right + BLANK_LENGTH * heights[index] / widths[index]
+                end = right + BLANK_LENGTH * heights[index] / max(widths[index], 1e-6)
                 quad = place_boxes(lines[index], np.array([(left, 0.0, end, 1.0)]))[0]
                 is_last = all(other.box[0] > end for other in reading.words[number + 1 :])
                 if is_last and quad.min() > 0 and quad.max() < 1:
