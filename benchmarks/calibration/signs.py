@@ -4,7 +4,7 @@
 ::
 
     python -m benchmarks.calibration.signs accents               # the numbers in models/recognition/accents.npz
-    python -m benchmarks.calibration.signs accents --model FILE  # the same in a checkpoint of hard_lines
+    python -m benchmarks.calibration.signs accents --model FILE  # the same for a checkpoint of hard_lines
     python -m benchmarks.calibration.signs signs                 # the numbers in models/video_predictor/signs.npz
     python -m benchmarks.calibration.signs table                 # right characters with and without signs.npz
 
@@ -393,6 +393,8 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="checkpoint that is given accents (default: the published weights)")
     parser.add_argument("-o", "--output", type=Path, help="the file that a fit writes (default: the shipped one)")
     args = parser.parse_args()
+    if args.model and args.action != "accents":
+        parser.error(f"--model is for accents only (got {args.action})")
     torch.set_num_threads(1)  # sums depend on the number of threads
     number = args.lines or NUM_LINES[args.action]
     checkpoint = read_checkpoint(args.model) if args.model else None
@@ -412,7 +414,9 @@ def main() -> None:
         rows[:, -1] -= torch.tensor([HANDICAP_OF_QUOTES if one in "“”" else HANDICAP for one in characters])
         rows[[characters.index(one) for one in LIKE_APOSTROPHES], -1] -= HANDICAP_LIKE_APOSTROPHES
     shipped = ppocr.ACCENTS_FILE if args.action == "accents" else _watching.SIGNS_FILE
-    output = args.output or args.model or shipped
+    if checkpoint:
+        shipped = shipped.with_name("ppocr_v6_small_reco_tuned.pt")
+    output = args.output or shipped
     if checkpoint:
         model.set_classes(characters, rows)
         weights = half_weights(model.state_dict(), unchanged=FROZEN)
