@@ -26,6 +26,7 @@ from mediatensor.decoders import VideoDecoder
 from mediatensor.decoders._access import VideoAccess
 from mediatensor.errors import DecodeError, WeightsNotFoundError
 from mediatensor.ocr.io import Block, DocumentFile, Line, Page, Word
+from mediatensor.ocr.models.video_predictor import predictor as video_predictor
 from mediatensor.ocr.video import Alternative, Slide, TextTrack, VideoReading
 from places import full_stream, needs_full_device
 
@@ -64,9 +65,6 @@ class _FakePredictor:
         self.num_read += 1
         return self.make(f"video {self.num_read}")
 
-    def _read_on(self, video: VideoDecoder, kept: object, keep: object) -> VideoReading:
-        return self(video)
-
     def stream(self, video: VideoDecoder) -> _FakeStream:
         return _FakeStream(self(video))
 
@@ -92,6 +90,7 @@ def predictor(monkeypatch: pytest.MonkeyPatch) -> _FakePredictor:
         return made
 
     monkeypatch.setattr(mediatensor.ocr, "video_text_predictor", make)
+    monkeypatch.setattr(video_predictor, "read_resumably", lambda _, video, *__: made(video))
     return made
 
 
@@ -135,12 +134,12 @@ def test_slides_are_written_with_pictures_that_the_video_still_has(
 ) -> None:
     """As the predictor does it: the picture of a slide is decoded when it is needed."""
 
-    def read(video: VideoDecoder, kept: object, keep: object) -> VideoReading:
+    def read(_: object, video: VideoDecoder, *__: object) -> VideoReading:
         reading = _reading("talk", slides=True)
         reading.slides[0].page.page = lambda: video.get_frame_at(7).data.permute(1, 2, 0).numpy()
         return reading
 
-    monkeypatch.setattr(predictor, "_read_on", read)
+    monkeypatch.setattr(video_predictor, "read_resumably", read)
     assert main(["ocr", str(clip), "-o", str(tmp_path), "--format", "pdf,srt"]) == 0
     (page,) = DocumentFile.from_pdf(tmp_path / "talk.ocr.pdf", dpi=144)
     frames = VideoDecoder(clip, dimension_order="NHWC")[:].numpy()

@@ -28,6 +28,7 @@ from mediatensor.ocr import models
 from mediatensor.ocr.io import Block, Document, Line, Page, Word
 from mediatensor.ocr.models._networks.weights import Checkpoint, save_checkpoint
 from mediatensor.ocr.models.predictor import CutLine
+from mediatensor.ocr.models.video_predictor import predictor as video_predictor
 from mediatensor.ocr.video import TextTrack, VideoReading
 
 
@@ -126,9 +127,6 @@ class _FakeReader:
     def cut_lines(self, image: Any) -> list[CutLine]:
         return [CutLine(np.zeros((12, 40, 3), np.uint8), "read", 0.5, ((0.1, y), (0.4, 0.3)), None) for y in (0.1, 0.2)]
 
-    def _read_on(self, video: Any, kept: object, keep: object) -> Any:
-        return self(video)
-
     def stream(self, video: Any) -> Any:
         return _FakeStream(self(video))
 
@@ -152,6 +150,7 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     reader = _FakeReader()
     monkeypatch.setattr(models, "ocr_predictor", lambda **_: reader)
     monkeypatch.setattr(mediatensor.ocr, "video_text_predictor", lambda **_: reader)
+    monkeypatch.setattr(video_predictor, "read_resumably", lambda _, video, *__: reader(video))
     folder = tmp_path / "in"
     folder.mkdir()
     write_test_pattern(folder / "v.mp4", width=64, height=48, fps=10, num_frames=10)

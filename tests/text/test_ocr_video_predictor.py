@@ -23,6 +23,7 @@ from mediatensor.encoders import VideoEncoder
 from mediatensor.errors import ClosedError, InvalidArgumentError
 from mediatensor.ocr import video_text_predictor
 from mediatensor.ocr.models.video_predictor import VideoTextPredictor
+from mediatensor.ocr.models.video_predictor.predictor import read_resumably
 from mediatensor.ocr.video import VideoReading
 
 pytestmark = pytest.mark.usefixtures("features_remembered_in_module")
@@ -756,6 +757,6 @@ def test_interrupted_reading_resumes_at_any_frame(
     for _ in range(6):
         with suppress(StopError):
             # The command resumes in another process.
-            last = predictor._read_on(clip, pickle.loads(kept[-1]) if kept else None, keep)
+            last = read_resumably(predictor, clip, pickle.loads(kept[-1]) if kept else None, keep)
     assert len(kept) == 125
     assert last == reading

@@ -52,16 +52,18 @@ class VideoTextReader:
         Reading resumes from the state in ``store``, and stores its progress there. The video stays open during the
         block, because pictures of slides are decoded only when they are written.
         """
+        from ..ocr.models.video_predictor.predictor import read_resumably
+
         with VideoDecoder(path) as decoder:
             predictor = self._load()
             state = store.get()
             try:
-                reading: VideoReading = predictor._read_on(decoder, state, store.put)
+                reading: VideoReading = read_resumably(predictor, decoder, state, store.put)
             except InvalidArgumentError:
                 if state is None:
                     raise
                 store.clear()  # the URL may return another video now
-                reading = predictor._read_on(decoder, None, store.put)
+                reading = read_resumably(predictor, decoder, None, store.put)
             yield replace(reading, name=name)
 
     def read_on(self, path: str) -> Iterator[TextTrack | str]:

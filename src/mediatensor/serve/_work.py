@@ -466,11 +466,13 @@ def _choose_pages(ranges: str | None, num_pages: int, most: int) -> list[int]:
 
 def read_video(path: str, progress_path: str, options: Options) -> dict[str, bytes]:
     """Read the text in a video; return result files by name. Meanwhile, write the finished fraction to a file."""
+    from ..ocr.models.video_predictor.predictor import read_resumably
+
     predictor = _video_reader(tuple(options.get("languages") or ()), options.get("region"))
     with _open_video(path) as decoder:
         facts, total = decoder.metadata, max(len(decoder), 1)
         progress = _Progress(progress_path, total)
-        reading = predictor._read_on(decoder, None, lambda _: progress.step())
+        reading = read_resumably(predictor, decoder, keep=lambda _: progress.step())
         reading = replace(reading, name=str(options.get("name") or "video"))
         result = {
             "name": reading.name,

@@ -130,41 +130,7 @@ class VideoTextPredictor(nn.Module):
         Raises:
             OpenError, StreamError: The video cannot be opened, or does not have any frames.
         """
-        return self._read_on(video)
-
-    def _read_on(
-        self, video: Any, kept: Progress | None = None, keep: Callable[[Callable[[], Progress]], None] | None = None
-    ) -> VideoReading:
-        """Read the text in a video, or continue an interrupted reading.
-
-        Args:
-            video: The video, as for `forward`.
-            kept: Saved progress from which to continue.
-            keep: Function that is called after every frame. Its argument is a function that returns the progress so
-                far, to be saved and passed as ``kept`` later.
-
-        Raises:
-            InvalidArgumentError: ``kept`` belongs to another video.
-        """
-        earlier, state = kept or ([], None)
-        tracks = list(earlier)
-        with closing(self.stream(video, state=state)) as stream:
-            while (step := stream._step()) is not _END:
-                if isinstance(step, TextTrack):
-                    tracks.append(step)
-                elif keep is not None:
-                    keep(lambda: (list(tracks), stream.state_dict()))
-            return VideoReading(
-                name=stream.name,
-                height=stream.height,
-                width=stream.width,
-                num_frames=stream.num_frames,
-                begin_seconds=stream.begin_seconds,
-                end_seconds=stream.end_seconds,
-                tracks=tuple(tracks),
-                slides=tuple(stream.slides),
-                problems=tuple(stream.problems),
-            )
+        return read_resumably(self, video)
 
     def stream(self, video: Any, *, state: dict[str, Any] | None = None) -> TextStream:
         """Return an iterator that yields each text of a video as soon as it is no longer shown.
@@ -187,6 +153,45 @@ class VideoTextPredictor(nn.Module):
             ['overlay', 'overlay']
         """
         return TextStream(self, video, state)
+
+
+def read_resumably(
+    predictor: VideoTextPredictor,
+    video: Any,
+    kept: Progress | None = None,
+    keep: Callable[[Callable[[], Progress]], None] | None = None,
+) -> VideoReading:
+    """Read the text in a video, or continue an interrupted reading. The command and the service call this function.
+
+    Args:
+        predictor: The predictor that reads the text.
+        video: The video, as for `VideoTextPredictor.forward`.
+        kept: Saved progress from which to continue.
+        keep: Function that is called after every frame. Its argument is a function that returns the progress so
+            far, to be saved and passed as ``kept`` later.
+
+    Raises:
+        InvalidArgumentError: ``kept`` belongs to another video.
+    """
+    earlier, state = kept or ([], None)
+    tracks = list(earlier)
+    with closing(predictor.stream(video, state=state)) as stream:
+        while (step := stream._step()) is not _END:
+            if isinstance(step, TextTrack):
+                tracks.append(step)
+            elif keep is not None:
+                keep(lambda: (list(tracks), stream.state_dict()))
+        return VideoReading(
+            name=stream.name,
+            height=stream.height,
+            width=stream.width,
+            num_frames=stream.num_frames,
+            begin_seconds=stream.begin_seconds,
+            end_seconds=stream.end_seconds,
+            tracks=tuple(tracks),
+            slides=tuple(stream.slides),
+            problems=tuple(stream.problems),
+        )
 
 
 class TextStream(Iterator[TextTrack]):
