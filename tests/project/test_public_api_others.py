@@ -16,9 +16,6 @@ DATA = Path(__file__).parents[1] / "records"
 OURS = {"torchcodec": "mediatensor", "doctr": "mediatensor.ocr"}
 # The exceptions of docs/coming-from, as patterns of their names. Each must be needed.
 NOT_HERE = {
-    "torchcodec.cmake_prefix_path": "for building extensions in C++",
-    "torchcodec.core_library_path": "for building extensions in C++",
-    "torchcodec.ffmpeg_major_version": "FFmpeg comes with PyAV",
     "doctr.utils.data.*": "downloads",
     "doctr.utils.download_from_url": "downloads",
     "doctr.utils.multithreading.*": "a helper of docTR's own",
@@ -39,7 +36,9 @@ NOT_HERE = {
 DIFFERENT = {
     "doctr.datasets.CharacterGenerator": "its arguments have names",
     "torchcodec.decoders.*VideoDecoder": "num_ffmpeg_threads: the budget of the process",
-    "torchcodec.decoders.*StreamMetadata": "made by the library only; more fields",
+    "torchcodec.decoders.*Metadata": "made by the library only; more fields",
+    "torchcodec.decoders.FrameIndex": "made by the library only; more fields",
+    "torchcodec.encoders.*Stream": "made by the library only",
     "doctr.io.*export_as_xml": "names the program that wrote it",
     "doctr.io.*export_page": "names the program that wrote it",
     "doctr.io.*ExportsMixin": "made through pages only",
@@ -53,18 +52,6 @@ DIFFERENT = {
     "doctr.models.utils.conv_sequence_pt": "activation: created for each layer",
     "doctr.models.utils.load_pretrained_params": "weights must be named",
 }
-# Releases of torchcodec after the recorded one added these.
-LATER = {
-    "torchcodec": ("cmake_prefix_path", "core_library_path", "ffmpeg_major_version"),
-    "torchcodec.decoders": (
-        *("WavDecoder", "ImageReadMode", "FrameIndex", "get_container_metadata", "ContainerMetadata"),
-        *(f"decode_{name}" for name in ("image", "jpeg", "png", "webp", "gif", "avif", "heic")),
-        *("StreamMetadata", "VideoStreamHeaderMetadata", "AudioStreamHeaderMetadata", "DemuxerMetadata"),
-        *("Demuxer", "VideoStream", "AudioStream", "Packet", "VideoPacketDecoder", "AudioPacketDecoder"),
-        *("ColorConverter", "AudioConverter", "RawFrame", "RawAudioSamples"),
-    ),
-    "torchcodec.encoders": ("Encoder", "VideoStream", "AudioStream", "JpegEncoder", "PngEncoder"),
-}
 
 
 @cache
@@ -77,8 +64,6 @@ def names_of(library: str) -> dict[str, ast.arguments | None]:
         path, bracket, rest = line.partition("(")
         definition = ast.parse(f"def f({rest}: ...").body[0] if bracket else None
         found[path] = definition.args if isinstance(definition, ast.FunctionDef) else None
-    later = {module: names for module, names in LATER.items() if module.partition(".")[0] == library}
-    found |= {f"{module}.{name}": None for module, names in later.items() for name in names}
     return found
 
 

@@ -63,7 +63,7 @@ def members(path: str, owner: type) -> Iterator[str]:
             found |= {name: member for name, member in vars(base).items() if is_api(member)}
     for name, member in found.items():
         if not name.startswith("_"):
-            is_called = inspect.isroutine(member)
+            is_called = callable(getattr(owner, name, None))
             yield f"{path}.{name}{parameters(getattr(owner, name), is_method=True) if is_called else ''}"
 
 
