@@ -79,6 +79,24 @@ def test_what_a_packet_lacks_does_not_come_from_earlier_ones(name: str, tmp_path
             assert_same(truth, index, decoder[index])
 
 
+@pytest.mark.parametrize(("name", "damaged", "index"), [("h264_b_pyramid", 25, 26), ("h264_slices", 21, 20)])
+def test_damage_in_a_reference_shown_later_is_noticed(name: str, damaged: int, index: int, tmp_path: Path) -> None:
+    """The codec conceals it, and flags only the reference."""
+
+    def spoil(packets: Packets) -> Packets:
+        data = bytes(packets[damaged])
+        middle = len(data) // 2
+        spoiled = with_data(packets[damaged], data[:middle] + bytes(16) + data[middle + 16 :])
+        return [*packets[:damaged], spoiled, *packets[damaged + 1 :]]
+
+    path = tmp_path / "spoiled.mp4"
+    media.write_spec(replace(media.CLIPS[name], rewrite=spoil), path)
+    truth = find_truth(path)
+    for other in (0, 39):
+        with truth.open() as decoder:
+            assert_all_same(truth, [index, other], decoder.get_frames_at([index, other]).data)
+
+
 @pytest.mark.parametrize("truth", media.DAMAGED_CLIPS, indirect=True)
 def test_damage_met_once_is_remembered(truth: Truth) -> None:
     """After every frame was decoded, length, times and frames are right, even if the packets promised others."""

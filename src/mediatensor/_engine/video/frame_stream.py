@@ -70,6 +70,7 @@ class FrameStream:
         self._index: FrameIndex | None = None
         # The check for the index, and the current check. They differ in segments that count frames instead.
         self._index_matcher: _FrameMatcher = _CountingMatcher()
+        self._checks_later_flags = False
         self._matcher: _FrameMatcher = self._index_matcher
         # Number of starts of the current segment, and key frames that decoding must not start from.
         self._num_starts = 0
@@ -122,6 +123,11 @@ class FrameStream:
                 elif not self._start_elsewhere(index, segment, wanted, mismatch):
                     self.position = None
                     raise MissingFrameError(min(wanted))
+            if self._checks_later_flags and segment.drains:
+                self._decode_ahead(MAX_DELAY_PACKETS)  # drains the codec
+                if any(frame.is_corrupt for frame in self._frames):
+                    raise IndexMismatchError("frames that the codec flags as damaged")
+                self._frames = []
             self.may_keep = True
             if self._matcher is not self._index_matcher:
                 self._matcher = self._index_matcher  # this also releases the last frame
@@ -182,6 +188,8 @@ class FrameStream:
         else:
             self._index_matcher = _TableMatcher(index)
         self._matcher = self._index_matcher
+        # An H.264 frame can refer to a damaged picture that is shown later, and only that picture is flagged.
+        self._checks_later_flags = is_of_packets and self.decodes_in_software and self._feed.codec == "h264"
         if self.decodes_in_software:
             if not is_of_packets:
                 self.reader.decode_leniently()
