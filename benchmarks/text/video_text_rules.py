@@ -63,6 +63,7 @@ _STEPS: Mapping[str, int | None] = {
     "tie_growing_texts": None,
     "tie_rolling_lines": None,
     "write_ellipses": 0,
+    "_with_signs": 0,
     "_read_mean": None,
     "_without_specks": 0,
     "LineTracker._note_cut": None,
@@ -78,6 +79,7 @@ _IN_FRAME = (
     "SPECK_CONFIDENCE",
     "USUAL_PITCH",
     "_watching.WIDE_PITCH",
+    "_with_signs",
     "_without_specks",
 )
 # Further clips, which `benchmarks.text.video_text` does not use.

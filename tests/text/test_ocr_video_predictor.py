@@ -22,7 +22,7 @@ from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
 from mediatensor.errors import ClosedError, InvalidArgumentError
 from mediatensor.ocr import video_text_predictor
-from mediatensor.ocr.models.video_predictor import VideoTextPredictor
+from mediatensor.ocr.models.video_predictor import VideoTextPredictor, _tracking
 from mediatensor.ocr.models.video_predictor.predictor import read_resumably
 from mediatensor.ocr.video import VideoReading
 
@@ -676,16 +676,22 @@ def test_each_name_of_credits_is_followed(predictor: VideoTextPredictor, tmp_pat
                 assert (top + bottom) / 2 * SIZE[1] == pytest.approx(middle(row, place.frame), abs=4)
 
 
-@pytest.mark.parametrize("step", [0.2, 1.5])  # pixels a frame
-def test_places_of_a_sign_that_moves_diagonally(predictor: VideoTextPredictor, tmp_path: Path, step: float) -> None:
+@pytest.mark.parametrize(("step", "num_shown"), [(0.2, 100), (1.5, 51)])  # pixels a frame
+def test_places_of_a_sign_that_moves_diagonally(
+    predictor: VideoTextPredictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: float, num_shown: int
+) -> None:
+    """The tracker remembers fewer frames than it takes to see that the sign is gone, as with large frames."""
+    monkeypatch.setattr(_tracking, "REMEMBERED_BYTES", 0)
     pictures = []
     for number in range(100):
         image = Image.new("RGB", SIZE, (70, 90, 110))
         place = (60 + step * number, 250 - step * number)
-        ImageDraw.Draw(image).text(place, "HARBOUR STREET", font=face_of(26), fill="white", anchor="lm")
+        if number < num_shown:
+            ImageDraw.Draw(image).text(place, "HARBOUR STREET", font=face_of(26), fill="white", anchor="lm")
         pictures.append(np.asarray(image))
     tracks = predictor(write(tmp_path / "sign.mp4", pictures)).tracks
     assert {(track.text, track.kind) for track in tracks} == {("HARBOUR STREET", "scene")}
+    assert all(track.end_seconds == pytest.approx((track.last_frame + 1) / FPS) for track in tracks)
     places = [place for track in tracks for place in track.places]
     assert places[0].frame < 10 < places[-1].frame
     for place in places:

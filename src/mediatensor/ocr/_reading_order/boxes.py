@@ -60,9 +60,6 @@ _RIGHT_TO_LEFT_LANGUAGES = frozenset(
     ("ar", "arc", "ckb", "dv", "fa", "he", "iw", "ks", "ku", "nqo", "ps", "sd", "syr", "ug", "ur", "yi")
 )
 
-# At this angle or more, corners that were sorted by position do not show which side of a text is its top.
-_MAX_UNORIENTED_DEGREES = 45.0
-
 _DECIMALS = 9
 
 _ROLES = {
@@ -144,8 +141,8 @@ def deskew_reading_geometries(
     """Turn the boxes or polygons of a skewed page upright, before its elements are put into reading order.
 
     Boxes of two corners have no angle and are returned unchanged. Polygons in ``geoms`` do not show where the top of
-    the text is, so they are turned only if their angle is below 45 degrees. The polygons in ``angle_geoms`` show the
-    top. With them, pages that lie on their side or upside down are turned as well.
+    the text is, so they are turned by at most 45 degrees. The polygons in ``angle_geoms`` show the top. With them,
+    pages that lie on their side or upside down are turned as well.
 
     >>> from mediatensor.ocr.models.reading_order import deskew_reading_geometries
     >>> quads = [((0.2, 0.1), (0.8, 0.7), (0.7, 0.8), (0.1, 0.2))]  # a line at 45 degrees
@@ -175,7 +172,7 @@ def deskew_reading_geometries(
     scale = np.array([width, height], dtype=np.float64)
     oriented = None if angle_geoms is None else _quads(angle_geoms)
     angle = reading_angle(order_points(quads * scale) if oriented is None else oriented * scale)
-    if abs(angle) < min_angle or (oriented is None and abs(angle) >= _MAX_UNORIENTED_DEGREES):
+    if abs(angle) < min_angle:
         return list(geoms), regions
 
     center = (quads * scale).reshape(-1, 2).mean(axis=0)

@@ -45,10 +45,6 @@ __all__ = ["TextStream", "VideoTextPredictor"]
 
 KINDS: tuple[TextKind, ...] = get_args(TextKind)
 FRAMES_UNTIL_COMPLETE = 12  # number of frames to wait for lines that end together
-# Start times are kept for this many recent frames, and for the frames of this many seconds. The tracker searches the
-# last 1.5 seconds for the start of a text that fades in. At 500 frames a second, these are more than 256 frames.
-FRAMES_OF_KNOWN_TIME = 256
-SECONDS_OF_KNOWN_TIME = 4.0
 LEAST_CONFIDENCE = 0.4  # lines with a lower confidence are not part of a text
 # Unreadable text that is shown for less time is ignored, because it may be anything.
 LEAST_UNREAD_SECONDS = 0.5
@@ -403,7 +399,7 @@ class TextStream(Iterator[TextTrack]):
                     self._join_lines(decoded.frame - FRAMES_UNTIL_COMPLETE)
                     yield from self._take_complete()
                 if decoded.frame % 64 == 0:
-                    self._forget_starts(decoded.frame)
+                    self._forget_starts()
                 yield None
         except MediaTensorError as error:
             if not self.num_frames:
@@ -507,16 +503,16 @@ class TextStream(Iterator[TextTrack]):
     def _picture_of(self, frame: int) -> SlidePicture:
         return SlidePicture(self._video, frame, (self.height, self.width), self._part)
 
-    def _forget_starts(self, frame: int) -> None:
+    def _forget_starts(self) -> None:
         """Discard the times of frames that no current text refers to, so that long videos do not fill the memory."""
         lines = (*self._tracker.active, *self._tracker.moving, *self._ended)
         kept = {stage.first_frame for line in lines for stage in line.stages}
         kept.update(frame for line in lines for frame, _ in (*line.places, *line.absorbed_places))
-        oldest = self._starts[frame] - SECONDS_OF_KNOWN_TIME
+        # Later texts may begin in any frame that the tracker remembers. The frame after a last frame ends its text.
+        last_frames = [line.last_frame for line in lines] + [page.last_frame for page in self._turned]
+        oldest = min([self._tracker.remembered.start - 1, *last_frames])
         self._starts = {
-            number: seconds
-            for number, seconds in self._starts.items()
-            if number >= frame - FRAMES_OF_KNOWN_TIME or seconds >= oldest or number in kept
+            number: seconds for number, seconds in self._starts.items() if number >= oldest or number in kept
         }
 
     def _join_lines(self, frame: int) -> None:
