@@ -33,7 +33,7 @@ class _Result:
                 continue
             is_empty = not (value.any() if isinstance(value, Tensor) else value)
             if spec.name not in ("replaced", "is_damaged") or not is_empty:
-                text = str(value)
+                text = f"{value}"  # of a tensor with one number: the number
                 lines.append(f"  {spec.name}: {text.replace(chr(10), chr(10) + '  ') if is_dataclass(value) else text}")
         return "\n".join(lines)
 

@@ -67,6 +67,7 @@ def test_printing_shows_shapes_not_pixels() -> None:
     lines = str(batch_of(2)).splitlines()
     assert lines[0] == "FrameBatch:"
     assert lines[1] == "  data (shape): torch.Size([2, 3, 4, 5])"
+    assert str(batch_of(2)[1]).splitlines()[2:] == ["  pts_seconds: 1.0", "  duration_seconds: 1.5"]
     assert len(lines) == 4
 
 

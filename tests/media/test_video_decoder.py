@@ -306,6 +306,7 @@ def test_metadata_of_a_plain_clip(decoder: VideoDecoder) -> None:
     assert metadata.stream_index == decoder.stream_index == 0
     assert metadata.rotation is None
     assert torch.equal(decoder._get_key_frame_indices(), decoder.frame_index.key_frame_indices)
+    assert decoder._num_frames == 40
     names = [line.split(":")[0].strip() for line in str(metadata).splitlines()]
     assert names == METADATA
     metadata.average_fps = 3.0

@@ -247,9 +247,15 @@ class VideoDecoder(Closing):
             raise InvalidArgumentError("There is no frame index with seek_mode='approximate'; use seek_mode='exact'.")
         return self._frames
 
+    # Private names of torchcodec that programs use.
+
     def _get_key_frame_indices(self) -> Tensor:
         """Return the indices of the key frames, int64 (K,)."""
         return self.frame_index.key_frame_indices
+
+    @property
+    def _num_frames(self) -> int:
+        return len(self)
 
     # By index
 
