@@ -105,7 +105,7 @@ def test_names_of_modes_in_any_case(name: str, channels: int) -> None:
 
 
 def test_rgba_is_an_alias() -> None:
-    assert ImageReadMode.RGBA is ImageReadMode.RGB_ALPHA
+    assert ImageReadMode.RGBA is ImageReadMode.RGB_ALPHA is ImageReadMode(4)
     assert [mode.name for mode in ImageReadMode] == ["UNCHANGED", *MODES]
 
 

@@ -53,15 +53,15 @@ class ImageReadMode(Enum):
     Example:
         >>> from mediatensor.decoders import ImageReadMode
         >>> ImageReadMode.RGBA
-        <ImageReadMode.RGB_ALPHA: 'RGB_ALPHA'>
+        <ImageReadMode.RGB_ALPHA: 4>
     """
 
-    UNCHANGED = "UNCHANGED"
-    GRAY = "GRAY"
-    GRAY_ALPHA = "GRAY_ALPHA"
-    RGB = "RGB"
-    RGB_ALPHA = "RGB_ALPHA"
-    RGBA = "RGB_ALPHA"  # noqa: PIE796
+    UNCHANGED = 0  # the numbers of torchcodec and torchvision
+    GRAY = 1
+    GRAY_ALPHA = 2
+    RGB = 3
+    RGB_ALPHA = 4
+    RGBA = 4  # noqa: PIE796
 
 
 class Layout(Enum):
@@ -97,7 +97,7 @@ def check_mode(mode: object) -> ImageReadMode:
     """Return ``mode``, or the mode that it names, as an `ImageReadMode`. Raise if there is no such mode.
 
     >>> check_mode("rgba")
-    <ImageReadMode.RGB_ALPHA: 'RGB_ALPHA'>
+    <ImageReadMode.RGB_ALPHA: 4>
     """
     if isinstance(mode, ImageReadMode):
         return mode
