@@ -109,21 +109,47 @@ def test_packets_without_samples_are_damage(number: int, num_threads: int, tmp_p
         assert decoder.get_samples_played_in_range(2.0, 2.5).data.shape == (1, 4000)
 
 
-@pytest.mark.parametrize("num_threads", [1, 4])
-@pytest.mark.parametrize("number", [2, 11])
-def test_frames_that_ffmpeg_leaves_out_are_damage(number: int, num_threads: int, tmp_path: Path) -> None:
-    """FFmpeg's parser of FLAC returns a damaged frame as a part of other packets, or not at all."""
-    path = tmp_path / "sound.flac"
+def write_flac(path: Path) -> list[bytes]:
+    """Write 12 s of noise, and return the frames of the file."""
     noise = torch.rand(1, 96_000, generator=torch.Generator().manual_seed(0)) - 0.5
     AudioEncoder(noise, sample_rate=8000).to_file(path)
-    packets = list(Demuxer(path, streams="audio"))
-    damaged = path.read_bytes().replace(packets[number].data, bytes(len(packets[number].data)))
+    return [packet.data for packet in Demuxer(path, streams="audio")]
+
+
+@pytest.mark.parametrize("num_threads", [1, 4])
+@pytest.mark.parametrize("number", [0, 2, 11, -5, -3, -2, -1])
+@pytest.mark.parametrize("is_emptied", [True, False])
+def test_frames_that_ffmpeg_leaves_out_are_damage(
+    number: int, num_threads: int, is_emptied: bool, tmp_path: Path
+) -> None:
+    """FFmpeg's parser of FLAC returns a damaged frame as a part of other packets, or not at all."""
+    path = tmp_path / "sound.flac"
+    frames = write_flac(path)
+    spoiled = bytes(len(frames[number])) if is_emptied else bytes([frames[number][0] ^ 1]) + frames[number][1:]
+    damaged = path.read_bytes().replace(frames[number], spoiled)
     whole = AudioDecoder(path).get_all_samples().data
     with AudioDecoder(damaged, num_ffmpeg_threads=num_threads) as decoder:
         with pytest.raises(DecodeError):
             decoder.get_all_samples()
-        if number > 8:  # the first frames show that the numbers of frames are right
-            assert torch.equal(decoder.get_samples_played_in_range(11.0, 11.5).data, whole[:, 88_000:92_000])
+        for start in range(0, 96_000, 3000):
+            with contextlib.suppress(DecodeError):
+                samples = decoder.get_samples_played_in_range(start / 8000, (start + 3000) / 8000).data
+                assert torch.equal(samples, whole[:, start : start + 3000])
+
+
+def test_flac_that_was_cut_between_frames_has_a_gap(tmp_path: Path) -> None:
+    """A copy of a stream keeps the numbers of frames."""
+    path = tmp_path / "sound.flac"
+    frames = write_flac(path)
+    whole, data = AudioDecoder(path).get_all_samples().data, path.read_bytes()
+    length = 576  # samples of a frame
+    for first, stop in ((10, 14), (0, 5)):
+        with AudioDecoder(data.replace(b"".join(frames[first:stop]), b"")) as decoder:
+            missing = slice(first * length, stop * length)
+            kept = [whole[:, : missing.start], whole[:, missing.stop :]]
+            assert torch.equal(decoder.get_all_samples().data, torch.cat(kept, 1))
+            after = decoder.get_samples_played_in_range((missing.stop + 99) / 8000, 11.0).data
+            assert torch.equal(after, whole[:, missing.stop + 99 : 88_000])
 
 
 def test_samples_after_a_lost_packet_keep_their_times(tmp_path: Path) -> None:

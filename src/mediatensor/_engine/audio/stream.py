@@ -12,7 +12,7 @@ from typing import Any
 
 from ...errors import DecodeError, StreamError
 from ..common import stages
-from ..containers.joined_files import begins_file, id3_end
+from ..containers.joined_files import begins_file, flac_num_samples, id3_end
 from ..pyav.audio import AudioReader, SampleForm
 from ..pyav.reading import UndecodablePacketError
 from .plan import NUM_FRAMES_TO_FIT, SampleClock, SamplePlan, fit_clock, has_coarse_ticks
@@ -49,9 +49,6 @@ _STATES_THE_END = "mov"
 
 # Once this demuxer has read a packet, it uses the packet's time for the whole page, so a seek needs a new demuxer.
 _SEEKS_ONLY_WHEN_FRESH = "ogg"
-
-# Frames of this format are numbered without gaps, and FFmpeg leaves out damaged ones.
-_HAS_NO_GAPS = "flac"
 
 # Number of first frames whose time stamps are compared with a count of samples.
 _NUM_FRAMES_TO_CHECK = 8
@@ -187,10 +184,21 @@ class AudioStream:
                 else:
                     # Count samples, unless the time stamp shows a leap in time.
                     position = end or 0
-                    if end and pts is not None and (pts - begin_pts) * numerator > (end + max_jitter) * denominator:
-                        position = max(end, clock.position(pts))
-                if end and position > end and self._is_gapless and (start is None or position > start):
-                    raise DecodeError(_damage_after(end, f"{position - end} samples are missing"))
+                    if (
+                        (position or self._is_gapless)
+                        and pts is not None
+                        and (pts - begin_pts) * numerator > (position + max_jitter) * denominator
+                    ):
+                        position = max(position, clock.position(pts))
+                if self._is_gapless and end is None and start is not None and position > start:
+                    raise UnknownPositionError  # the frame before may be missing
+                if self._is_gapless and end is not None and pts not in self.reader.splices:
+                    stated = position
+                    if self.reader.numbers_frames:
+                        stated = -1 if pts is None else clock.position(pts)
+                    damage_end = position if position > end else position + num_samples
+                    if stated != end and (start is None or start < damage_end):
+                        raise DecodeError(_damage_after(end, "the number of a frame does not follow"))
                 end = position + num_samples
                 first = 0 if start is None or start <= position else start - position
                 last = num_samples if stop is None or stop >= end else stop - position
@@ -205,6 +213,11 @@ class AudioStream:
                     break
         else:
             self.is_at_end = True
+            if self._is_gapless:
+                if end is None:
+                    raise UnknownPositionError
+                if (stop is None or stop > end) and self._lacks_last_frame(end, last_packet):
+                    raise DecodeError(_damage_after(end, "the last frame is damaged"))
             limit = self._stated_end(last_packet)
             if held_back is not None and limit is not None and not held_back[4]:
                 frame, position, first, last, _ = held_back
@@ -248,6 +261,13 @@ class AudioStream:
             return start is None or end is not None
         length = round((packet.duration or 0) * self.clock.samples_per_tick)
         return self.clock.position(packet.pts) + length > start
+
+    def _lacks_last_frame(self, end: int, last_packet: Any | None) -> bool:
+        """Return whether a FLAC file is damaged at its end, sample ``end``. A file that was cut off is not damaged."""
+        if not self.reader.numbers_frames or last_packet is None or end >= flac_num_samples(self.reader.extradata):
+            return False
+        pts = last_packet.pts
+        return self.reader.ends_within_frame or pts is None or self.clock.position(pts) >= end
 
     def _stated_end(self, last_packet: Any | None) -> int | None:
         """Return the sample at which the stream ends according to the duration of its last packet, if this is exact."""
@@ -382,7 +402,9 @@ class AudioStream:
         packet, pts = beginning[0][0], frames[0].pts
         self._first_packet_pts = (pts or 0) if packet is None or packet.pts is None else packet.pts
         stamps, lengths = [frame.pts for frame in frames], [frame.samples for frame in frames]
-        if None in stamps:
+        if reader.numbers_frames:
+            clock = SampleClock(pts if pts in reader.splices else 0, samples_per_tick)
+        elif None in stamps:
             clock = SampleClock(self._first_packet_pts if pts is None else pts, samples_per_tick)
         else:
             clock = fit_clock(stamps, lengths, samples_per_tick, sums_durations=reader.format_name in SUMMED_FORMATS)
@@ -405,10 +427,7 @@ class AudioStream:
                 if stamp is not None
             )
         )
-        is_numbered = has_places or (
-            pts is not None and not reader.time_restarts and _has_fixed_blocks(reader.extradata)
-        )
-        self._is_gapless = is_numbered and reader.format_name == _HAS_NO_GAPS
+        self._is_gapless = pts is not None and (reader.numbers_frames or (has_places and reader.format_name == "flac"))
         if (has_places and follows_leaps) or self._is_gapless:
             # Without a seek, do not count over lost packets either, so that both ways place samples alike.
             self._max_jitter = min(self._max_jitter, max(lengths) / 2 + clock.tolerance)
@@ -418,11 +437,6 @@ class AudioStream:
         if self.codec == "opus":
             self._pre_rolls = [round(seconds * rate) for seconds in OPUS_STEPS_SECONDS]
         self._beginning, self._after_beginning = beginning, decoded
-
-
-def _has_fixed_blocks(stream_info: bytes) -> bool:
-    """Return whether all blocks of a FLAC file have the same length, so that their numbers are certain."""
-    return len(stream_info) >= 4 and stream_info[:2] == stream_info[2:4]
 
 
 def _damage_after(end: int, reason: object) -> str:

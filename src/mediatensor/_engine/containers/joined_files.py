@@ -294,25 +294,61 @@ def _flac_frames(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, int,
             yield number, length, header[1] == 0xF8
 
 
+def flac_block_size(stream_info: bytes) -> int:
+    """Return the length in samples of all blocks but the last of a FLAC file, or 0 if lengths differ.
+
+    ``stream_info`` is the file's first metadata block. If lengths are equal, frames are numbered without gaps.
+    """
+    return int.from_bytes(stream_info[:2], "big") if stream_info[:2] == stream_info[2:4] else 0
+
+
+def flac_num_samples(stream_info: bytes) -> int:
+    """Return how many samples a FLAC file states, or 0 if it does not state it."""
+    return _flac_facts(stream_info)[2] if len(stream_info) >= _FLAC_FACTS_BYTES else 0
+
+
+def flac_audio_start(read_at: ReadAt) -> int:
+    """Return the byte position at which the frames of a FLAC file start, after its blocks of metadata."""
+    position, is_last = after_id3(read_at) + len(b"fLaC"), False
+    while not is_last and len(header := read_at(position, 4)) == 4:
+        position += 4 + int.from_bytes(header[1:], "big")
+        is_last = header[0] >= 0x80
+    return position
+
+
+def flac_first_sample(frame: bytes, block_size: int) -> int | None:
+    """Return the number of the first sample of a FLAC frame, or ``None`` if its header is damaged."""
+    number, _, is_counted = next(_flac_frames(frame, (0,)), (None, 0, False))
+    return None if number is None else number * (block_size if is_counted else 1)
+
+
+def is_flac_frame(data: bytes) -> bool:
+    """Return whether ``data`` is exactly one FLAC frame, according to the checksum at its end."""
+    value, table = 0, _crc_table(16, 0x18005)
+    for byte in data[:-2]:
+        value = (value << 8 & 0xFFFF) ^ table[value >> 8 ^ byte]
+    return 0 < value == int.from_bytes(data[-2:], "big")  # the checksum of a frame and zeros after it is 0
+
+
 def _crc8(data: bytes) -> int:
     """Return the checksum of a FLAC frame header.
 
     >>> _crc8(b"123456789")
     244
     """
-    value, table = 0, _crc8_table()
+    value, table = 0, _crc_table(8, 0x107)
     for byte in data:
         value = table[value ^ byte]
     return value
 
 
 @cache
-def _crc8_table() -> bytes:
-    """Return the lookup table for CRC-8 with the polynomial x^8 + x^2 + x + 1."""
-    values = list(range(256))
+def _crc_table(num_bits: int, polynomial: int) -> tuple[int, ...]:
+    """Return the lookup table for a CRC. ``polynomial`` has one bit more than the checksum."""
+    values = [byte << num_bits - 8 for byte in range(256)]
     for _ in range(8):
-        values = [value << 1 ^ 0x107 if value & 0x80 else value << 1 for value in values]
-    return bytes(values)
+        values = [value << 1 ^ polynomial if value >> num_bits - 1 else value << 1 for value in values]
+    return tuple(values)
 
 
 # WavPack

@@ -59,6 +59,17 @@ class AudioReader(StreamReader):
     #: Length of a joined file in seconds, summed over its parts; ``None`` if some part does not state its length.
     joined_seconds: float | None = None
 
+    #: Whether time stamps are numbers of samples that the frames themselves state.
+    numbers_frames = False
+
+    #: Time stamps of packets whose numbers do not follow because a file was cut or joined there.
+    splices: set[int]
+
+    @property
+    def ends_within_frame(self) -> bool:
+        """Whether the last packet has other data than one frame, if the format shows this."""
+        return False
+
     # (sample rate, layout) according to the container. Decoding changes these values in the codec context.
     _stated_form: tuple[int, Any] | None = None
 
