@@ -4,6 +4,10 @@
 (packages ``manpages``, ``manpages-de`` and so on), takes the same amount of prose from each, and numbers that it makes
 up. The file has the symbols, and for sequences of three and four symbols their keys, as differences, and eight times
 the binary logarithm of how often they occurred.
+
+``python -m benchmarks.calibration.letters --words FILE.txt.gz`` writes the list of English words instead. It reads the
+list of the Debian package ``wamerican-small``, which has the words of SCOWL up to size 35, and keeps words that have at
+least four letters, all of them in ASCII.
 """
 
 from __future__ import annotations
@@ -19,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from mediatensor.ocr.models._lines.characters import fold_character, shape_of
+from mediatensor.ocr.models._lines.characters import FEWEST_LETTERS_OF_ENGLISH, fold_character, shape_of
 
 _PAGES = Path("/usr/share/man")
+_WORDS = Path("/usr/share/dict/american-english-small")
 _LANGUAGES = ("", "de", "fr", "es", "it", "pl", "cs", "nl", "pt*", "sv", "da", "ro", "tr", "hu", "fi", "id", "hr", "sl")
 _LETTERS_EACH, _LETTERS_ENGLISH = 250_000, 900_000
 _NUMBERS = 30_000
@@ -81,8 +86,16 @@ def numbers() -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Count sequences of characters in manual pages.")
-    parser.add_argument("file", type=Path, help="output file, .npz")
-    path = parser.parse_args().file
+    parser.add_argument("file", type=Path, help="output file, .npz, or .txt.gz for --words")
+    parser.add_argument("--words", action="store_true", help="write the list of English words instead")
+    options = parser.parse_args()
+    path = options.file
+    if options.words:
+        listed = {word.lower() for word in _WORDS.read_text(encoding="utf-8").split()}
+        words = sorted(w for w in listed if w.isascii() and w.isalpha() and len(w) >= FEWEST_LETTERS_OF_ENGLISH)
+        path.write_bytes(gzip.compress("".join(f"{word}\n" for word in words).encode(), mtime=0))
+        print(len(words), "words,", path.stat().st_size, "bytes")
+        return
     random.seed(0)
     lines = [line for name in _LANGUAGES for line in prose(name, _LETTERS_EACH if name else _LETTERS_ENGLISH)]
     frequent = Counter(fold_character(character) for line in lines for character in line)

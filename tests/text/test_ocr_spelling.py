@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from mediatensor.ocr.models._lines.characters import correct_spelling, is_spelled
+from mediatensor.ocr.models._lines.characters import correct_spelling, correct_words, is_spelled
 from mediatensor.ocr.models._lines.cutting import cut_lines, network_input
 from mediatensor.ocr.models._lines.reading import read_lines
 from mediatensor.ocr.utils.metrics import edit_distance
@@ -70,6 +70,79 @@ def test_several_uncertain_characters_are_decided_together() -> None:
 def test_only_latin_letters_digits_and_common_signs_are_spelled() -> None:
     assert all(map(is_spelled, "aZéßł09$%&"))
     assert not any(map(is_spelled, ["\u041e", "Σ", "漢", "\uff1a", " ", "→", "ab"]))
+
+
+ENGLISH = ["please", "return", "this", "message", "with", "number", "date", "total", "amount", "received", "before"]
+GERMAN = ["bitte", "senden", "diese", "Nachricht", "zurück", "unter", "Angabe", "Ihrer", "Rechnung"]
+
+
+def corrected(word: str, place: int, other: str, score: float, page: list[str]) -> str:
+    """Return ``word`` after correction on a page of sure words, if ``other`` is likely at ``place``."""
+    confidences = [[0.99] * len(text) for text in page] + [[0.99] * place + [0.6] + [0.99] * (len(word) - place - 1)]
+    return correct_words([*page, word], confidences, [*({} for _ in page), {place: [(other, score)]}])[-1]
+
+
+@pytest.mark.parametrize(
+    ("word", "place", "other", "meant", "page"),
+    [
+        ("Praduct", 2, "o", "Product", ENGLISH),
+        ("Suppller:", 5, "i", "Supplier:", ENGLISH),
+        ("(APPROYAL)", 6, "V", "(APPROVAL)", ENGLISH),
+        ("EXP!RATION", 3, "I", "EXPIRATION", ENGLISH),
+        ("wil1", 3, "l", "will", ENGLISH),
+        ("Lorilland", 7, "r", "Lorillard", [*GERMAN, "LORILLARD"]),
+        ("6ST", 0, "G", "GST", [*GERMAN, "GST", "GST"]),
+    ],
+)
+def test_uncertain_words_become_known_words(word: str, place: int, other: str, meant: str, page: list[str]) -> None:
+    assert corrected(word, place, other, -1.5, page) == meant
+    assert corrected(word, place, other, -6.0, page) == word  # too improbable
+
+
+@pytest.mark.parametrize(
+    ("word", "place", "other", "page"),
+    [
+        ("Praduct", 2, "o", GERMAN),  # English words are only known on English pages
+        ("Haug", 3, "s", ["Haus", *GERMAN, "Haug"]),  # both are words of the page
+        ("date", 3, "a", ["data", *ENGLISH]),
+        ("B164", 1, "l", ["Bl", *ENGLISH]),  # a code of letters and digits
+        ("sale@praduct.com", 7, "o", ENGLISH),  # an address
+        ("is", 1, "n", ["in", *GERMAN]),  # a chance match is too likely
+        ("Total:", 5, "s", ["totals", "total", *ENGLISH]),  # a sign at the end
+        ("PRaDUCT", 2, "o", ENGLISH),  # no usual case
+    ],
+)
+def test_words_that_may_be_right_are_not_changed(word: str, place: int, other: str, page: list[str]) -> None:
+    assert corrected(word, place, other, -0.5, page) == word
+
+
+_STARTS, _ENDS = ("Quan", "Ves", "Holm", "Brix", "Tar", "Elling", "Mor", "Sund"), (
+    "delor", "perion", "garde", "worth", "vendale", "rove", "caster", "field", "minor", "stead",
+)  # fmt: skip
+
+
+def test_words_of_a_page_help_to_read_faint_ones() -> None:
+    matplotlib = pytest.importorskip("matplotlib", reason="its fonts are used")
+    fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    font = ImageFont.truetype(str(fonts / "DejaVuSansMono.ttf"), 14)
+    chosen = np.random.default_rng(0).permutation(np.array([a + b for a in _STARTS for b in _ENDS])).tolist()
+    names, others = chosen[:32], chosen[32:64]
+
+    def rows_of(words: list[str], blur: float) -> np.ndarray:
+        image = Image.new("L", (420, 30 * len(words) // 2), 255)
+        for row in range(len(words) // 2):
+            text = "   ".join(words[2 * row : 2 * row + 2])
+            ImageDraw.Draw(image).text((20, 30 * row + 22), text, font=font, fill=60, anchor="ls")
+        return np.array(image.filter(ImageFilter.GaussianBlur(blur)))
+
+    def num_right(first: list[str]) -> int:
+        """Return how many of the faint names are read below sharp ones."""
+        page = np.concatenate([rows_of(first, 0), rows_of(names, 1.9)])
+        (found,) = reader()([np.stack([page] * 3, axis=2)]).pages
+        words = [word for block in found.blocks for line in block.lines for word in line.words]
+        return sum(word.value in names for word in words if word.geometry[0][1] > 0.5)
+
+    assert num_right(others) + 3 <= num_right(names)
 
 
 SENTENCES = (

@@ -12,14 +12,21 @@ computed from the manual pages of a Debian system.
 A character is replaced only if the word also has clearly recognised characters. The replacement must fit these: among
 digits, it must be a digit or a sign; among letters, anything but a digit. Clearly recognised characters stay. A word
 that consists of one uncertain character also stays.
+
+When all lines of a page are read, a candidate is also chosen if it makes a known word: one that the page has elsewhere,
+or an English one. ``english.txt.gz`` is the list of English words up to size 35 of SCOWL, http://wordlist.aspell.net.
 """
 
 from __future__ import annotations
 
+import gzip
+import math
+import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -64,6 +71,17 @@ SYMBOL_BITS = 7
 _SPELLED_IN_NUMBERS = frozenset(".,:;/-+%()$")
 _LIKE_SIGNS = frozenset(".,;:")
 """Punctuation marks that all fit almost anywhere, so neighbouring characters do not show which one is right."""
+BONUS_OF_LETTER, MAX_BONUS = 2.0, 5.0
+"""Score bonus of a known word in nats, for each letter that stays but the first, and its maximum. The more letters fit,
+the more seldom does a word fit by chance. The logarithm of how often the page has the word is added.
+"""
+FEWEST_LETTERS_OF_ENGLISH, LEAST_ENGLISH, FEWEST_ENGLISH = 4, 0.3, 5
+"""Least length of the English words, and the share and number of the page's sure words of this length that must be
+English, so that words of another language are not replaced.
+"""
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+Doubts: TypeAlias = Mapping[int, Sequence[tuple[str, float]]]
+"""By place in a text, other characters that are likely there, and their log probabilities relative to the text's."""
 
 
 @dataclass(frozen=True)
@@ -324,6 +342,87 @@ def correct_spelling(
         if others:
             choices[place] = [(values[place], NETWORK_BONUS), *others]
     return _find_likeliest(values, choices) if choices else list(values)
+
+
+def doubts_of(
+    values: Sequence[str], confidences: Sequence[float], alternatives: Mapping[int, Sequence[tuple[str, float]]]
+) -> Doubts:
+    """Return the other characters that are likely at the places of a line; the arguments are as in `correct_spelling`."""
+    doubts = {}
+    for place, likely in alternatives.items():
+        scores = dict(likely)
+        # If the character is none of the candidates, the likeliest of them has at most what is left of the probability.
+        left = min(max(1 - confidences[place], 1e-6), 1 - 1e-6)
+        own = scores.pop(values[place], math.log((1 - left) / left))
+        others = [(other, score - own) for other, score in scores.items() if score - own > -MAX_BONUS]
+        if others:
+            doubts[place] = others
+    return doubts
+
+
+def correct_words(words: Sequence[str], confidences: Sequence[Sequence[float]], doubts: Sequence[Doubts]) -> list[str]:
+    """Replace an uncertain character of each word of a page if this makes it a known word.
+
+    Known words are the sure words of the page, and English words if many of the sure ones are English.
+
+    Args:
+        words: The words of the page.
+        confidences: The probability of each of their characters.
+        doubts: The other characters that are likely in each word.
+
+    >>> correct_words(["Product", "Praduct"], [[1.0] * 7, [0.8] * 7], [{}, {2: [("o", -0.8), ("e", -4.0)]}])
+    ['Product', 'Product']
+    """
+    if not any(doubts):
+        return list(words)
+    runs = [
+        word[run.start() : run.end()].lower()
+        for word, own in zip(words, confidences, strict=True)
+        for run in _LETTERS.finditer(word)
+        if min(own[run.start() : run.end()]) >= SURE_PROBABILITY
+    ]
+    long = [run for run in runs if len(run) >= FEWEST_LETTERS_OF_ENGLISH]
+    num_english = sum(run in _english_words() for run in long)
+    is_english = num_english >= max(FEWEST_ENGLISH, LEAST_ENGLISH * len(long))
+    english = _english_words() if is_english else frozenset()
+    of_page = Counter(runs)
+    return [
+        word if not own or "@" in word else _find_known(word, own, of_page, english)
+        for word, own in zip(words, doubts, strict=True)
+    ]
+
+
+def _find_known(word: str, doubts: Doubts, of_page: Counter[str], english: frozenset[str]) -> str:
+    """Replace each run of letters of a word by the likeliest known word that differs in one character, if any."""
+    kinds = "".join(
+        "a" if value.isalpha() or any(other.isalpha() for other, _ in doubts.get(place, ())) else " "
+        for place, value in enumerate(word)
+    )
+    text = list(word)
+    for run in re.finditer("a+", kinds):
+        start, stop = run.span()
+        while stop > start and not word[stop - 1].isalnum():
+            stop -= 1
+        letters = "".join(filter(str.isalnum, word[start:stop].lower()))
+        is_part = word[start - 1 : start].isalnum() or word[stop : stop + 1].isalnum()
+        if is_part or letters in of_page or letters in english:
+            continue
+        best = 0.0
+        for place in range(start, stop):
+            for other, score in doubts.get(place, ()):
+                found = f"{word[start:place]}{other}{word[place + 1 : stop]}"
+                times = max(of_page[found.lower()], found.lower() in english)
+                if times and (found.isupper() or found[1:].islower()):
+                    score += min(BONUS_OF_LETTER * (len(found) - 2) + math.log(times), MAX_BONUS)
+                    if score > best:
+                        best, text[start:stop] = score, found
+    return "".join(text)
+
+
+@cache
+def _english_words() -> frozenset[str]:
+    with gzip.open(Path(__file__).with_name("english.txt.gz"), "rt", encoding="ascii") as file:
+        return frozenset(file.read().split())
 
 
 def _kind_at(values: Sequence[str], confidences: Sequence[float], place: int) -> Callable[[str], bool] | None:

@@ -14,6 +14,7 @@ from torch import Tensor
 from ...io._elements.elements import Character, UnreadLine, line_confidence
 from ...utils.geometry import box_around, boxes_around, boxes_to_polygons
 from .._networks.transfers import download
+from .characters import correct_words
 from .cutting import (
     cut_lines,
     cut_words,
@@ -267,6 +268,7 @@ def read_page_lines(
             elif has_letters and is_better and reading.share_right >= min_confidence:
                 known[index] = reading
     lines = turn_quads(quads, turns)
+    known = _with_known_words(known)
     known |= _without_blanks(page, lines, known)
     if not report_scripts:
         known = {index: replace(reading, script=None) for index, reading in known.items()}
@@ -281,6 +283,17 @@ def read_page_lines(
             (geometry,) = geometries_of(boxes_around(visible[None]) if straight else visible[None])
             words.unread.append(UnreadLine(geometry, reason, reading.text, reading.share_right, reading.script))
     return words
+
+
+def _with_known_words(readings: Mapping[int, LineReading]) -> dict[int, LineReading]:
+    """Return the readings of a page's lines with the words that `correct_words` finds."""
+    words = [word for reading in readings.values() for word in reading.words]
+    confidences, doubts = [word.confidences for word in words], [word.doubts for word in words]
+    texts = iter(correct_words([word.value for word in words], confidences, doubts))
+    return {
+        index: replace(reading, words=[replace(word, value=next(texts)) for word in reading.words])
+        for index, reading in readings.items()
+    }
 
 
 def _without_blanks(page: Tensor, lines: FloatArray, readings: Mapping[int, LineReading]) -> dict[int, LineReading]:

@@ -25,7 +25,16 @@ from torch import Tensor, nn
 
 from ....errors import WeightsError
 from .._networks.transfers import download, mark_open_sizes, spread, spreads, uncompiled_module
-from .characters import BLANK, SURE_PROBABILITY, CtcCharacters, correct_spelling, ctc_best_path, replace_zeros
+from .characters import (
+    BLANK,
+    MAX_BONUS,
+    CtcCharacters,
+    Doubts,
+    correct_spelling,
+    ctc_best_path,
+    doubts_of,
+    replace_zeros,
+)
 from .cutting import LineBatch, line_cuts, network_input, scale_to_pixels, turn_quads
 from .ink import ink_of_line, inks_of_lines
 from .words import (
@@ -257,8 +266,8 @@ def readings_of(
         for position, (index, width) in enumerate(zip(batch.indices, batch.widths, strict=True)):
             ink = ink_of_line(inks, position, width)
             own = found.sequence(position)
-            values = _texts_of(model, own, scores[position], others[position])
-            reading = _to_reading(model, own, values, spaces[position], ink, width, split_after)
+            values, doubts = _texts_of(model, own, scores[position], others[position])
+            reading = _to_reading(model, own, values, doubts, spaces[position], ink, width, split_after)
             if names:
                 num_steps = -(-width // model.step_pixels)
                 reading = replace(reading, script=script_of(names, scripts[position], num_steps, reading.share_right))
@@ -271,24 +280,32 @@ def _texts_of(
     found: CtcCharacters,
     scores: npt.NDArray[np.floating],
     others: npt.NDArray[np.integer],
-) -> list[str]:
-    """Return the characters of a line; uncertain ones are corrected with the alternatives ``others`` and ``scores``."""
-    values = [model.characters[label - 1] for label in found.labels]
-    doubtful = np.flatnonzero(found.confidences < SURE_PROBABILITY) if scores.shape[-1] else ()
-    alternatives = {
-        int(place): [
+) -> tuple[list[str], Doubts]:
+    """Return the characters of a line; uncertain ones are corrected with the alternatives ``others`` and ``scores``.
+
+    The second value has the other characters that are likely.
+    """
+    values, confidences = [model.characters[label - 1] for label in found.labels], found.confidences.tolist()
+    if not scores.shape[-1]:
+        return replace_zeros(values), {}
+    peaks = found.peak_steps
+    is_doubtful = (scores[peaks][:, 1] > -MAX_BONUS) | (others[peaks][:, 0] != found.labels)
+    candidates = {
+        place: [
             (model.characters[label - 1], float(score))
-            for label, score in zip(others[found.peak_steps[place]], scores[found.peak_steps[place]], strict=True)
+            for label, score in zip(others[peaks[place]], scores[peaks[place]], strict=True)
         ]
-        for place in doubtful
+        for place in np.flatnonzero(is_doubtful).tolist()
     }
-    return replace_zeros(correct_spelling(values, found.confidences.tolist(), alternatives))
+    values = replace_zeros(correct_spelling(values, confidences, candidates))
+    return values, doubts_of(values, confidences, candidates)
 
 
 def _to_reading(
     model: LineRecognizer,
     found: CtcCharacters,
     values: list[str],
+    doubts: Doubts,
     spaces: npt.NDArray[np.floating],
     ink: npt.NDArray[np.bool_],
     width: int,
@@ -300,11 +317,12 @@ def _to_reading(
     starts, stops = np.minimum(found.start_steps * step, 1.0), np.minimum(found.stop_steps * step, 1.0)
     confidences = found.confidences.astype(np.float64)
     middles = (starts + stops) / 2 * width
+    origins = np.arange(len(values))
     missing = find_letterspaced_spaces(values, found.peak_steps, middles, spaces, len(ink))
     if missing is not None:
         kept = [index for index, value in enumerate(values) if not value.isspace()]
         values = [values[index] for index in kept]
-        starts, stops, confidences = starts[kept], stops[kept], confidences[kept]
+        starts, stops, confidences, origins = starts[kept], stops[kept], confidences[kept], origins[kept]
     else:
         # Insert spaces after the spelling correction, because a wrong space would cut an uncertain letter from its
         # word.
@@ -316,12 +334,15 @@ def _to_reading(
         starts = np.insert(starts, places, np.minimum(steps * step, 1.0))
         stops = np.insert(stops, places, np.minimum((steps + 1) * step, 1.0))
         confidences = np.insert(confidences, places, [space.probability for space in missing])
+        origins = np.insert(origins, places, -1)
     if any(len(value) != 1 for value in values):
         # A class may have several code points, such as a flag. Each becomes a character at the same position.
         counts = [len(value) for value in values]
-        starts, stops, confidences = (np.repeat(numbers, counts) for numbers in (starts, stops, confidences))
+        parts = (starts, stops, confidences, origins)
+        starts, stops, confidences, origins = (np.repeat(numbers, counts) for numbers in parts)
         values = list("".join(values))
-    characters = LineCharacters(values, starts, stops, confidences)
+    own = {place: doubts[origin] for place, origin in enumerate(origins.tolist()) if origin in doubts}
+    characters = LineCharacters(values, starts, stops, confidences, own)
     words = split_line(characters, ink, split_after)
     if model.right_to_left:
         words = sort_words(words)

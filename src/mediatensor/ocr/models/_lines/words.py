@@ -26,13 +26,13 @@ import math
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from .characters import is_east_asian
+from .characters import Doubts, is_east_asian
 from .ink import ink_band, remove_rules, runs_of_true
 
 # For the effect of each number and predicate, see benchmarks/results/ocr_rules.md.
@@ -135,6 +135,7 @@ class LineCharacters:
     starts: FloatArray  # where each character starts, as a fraction of the width of the line's image
     stops: FloatArray
     confidences: FloatArray  # the probability of each character, in [0, 1]
+    doubts: Doubts = field(default_factory=dict)  # the other characters that are likely
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ class LineWord:
     box: Box
     boxes: tuple[Box, ...]
     confidences: tuple[float, ...]
+    doubts: Doubts = field(default_factory=dict)
 
     @property
     def confidence(self) -> float:
@@ -338,6 +340,7 @@ def _make_word(
         (float(left / width), top, float(right / width), bottom),
         tuple((float(a), top, float(b), bottom) for a, b in pairwise(cuts)),
         tuple(float(characters.confidences[index]) for index in group),
+        {place: characters.doubts[index] for place, index in enumerate(group) if index in characters.doubts},
     )
 
 
