@@ -61,7 +61,7 @@ def members(path: str, owner: type) -> Iterator[str]:
     for base in reversed(owner.__mro__):
         if base.__module__.startswith(library):
             found |= {name: member for name, member in vars(base).items() if is_api(member)}
-    for name, member in found.items():
+    for name in found:
         if not name.startswith("_"):
             is_called = callable(getattr(owner, name, None))
             yield f"{path}.{name}{parameters(getattr(owner, name), is_method=True) if is_called else ''}"

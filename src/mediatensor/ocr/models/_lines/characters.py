@@ -347,7 +347,7 @@ def correct_spelling(
 def doubts_of(
     values: Sequence[str], confidences: Sequence[float], alternatives: Mapping[int, Sequence[tuple[str, float]]]
 ) -> Doubts:
-    """Return the other characters that are likely at the places of a line; the arguments are as in `correct_spelling`."""
+    """Return the other characters that are likely at the places of a line; see `correct_spelling` for the arguments."""
     doubts = {}
     for place, likely in alternatives.items():
         scores = dict(likely)
