@@ -42,6 +42,9 @@ from sharing import STORE_VARIABLE
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
+# In these files, single tests need 400 to 600 MB, for large networks or large maps.
+_NEED_MUCH_MEMORY = ("test_ocr_recognition_models.py", "test_ocr_precision.py", "test_ocr_leftovers.py")
+
 # These write fixtures, and need the libraries whose results they record.
 collect_ignore_glob = ["shared/record_*.py"]
 # The folder of the library's sources has another module of this name. The planted faults are a program without tests.
@@ -67,10 +70,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _place_in_order(item: pytest.Item) -> int:
-    if {"text", "ocr"} & set(item.path.parts):
+    if item.path.name in _NEED_MUCH_MEMORY:
         return 0
+    if {"text", "ocr"} & set(item.path.parts):
+        return 1
     # The pages of the documentation run networks, too, but need less memory.
-    return 1 if item.path.name in ("test_docs_snippets.py", "test_examples.py") else 2
+    return 2 if item.path.name in ("test_docs_snippets.py", "test_examples.py") else 3
 
 
 @pytest.fixture

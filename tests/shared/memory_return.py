@@ -1,6 +1,7 @@
 """Return memory after the tests of a file, after the doctests of a package, and after tests that took much of it.
 
-glibc would keep what was freed. The summary of a run says how much its largest process took.
+glibc would keep what was freed. The summary of a run says how much its largest process took and, if this is more than
+a process may take, which test took it.
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ from mediatensor._engine.common import buffers
 
 _malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None  # musl has none
 
+# A process of the tests may take this much: several run side by side.
+_LIMIT_BYTES = 2_000_000_000
 # A process that has grown by this much since it last returned memory does so after the test.
 _MUCH_BYTES = 64 << 20
 # A process larger than this collects garbage if it has grown by as much since it last did so.
 _LARGE_BYTES = 900 << 20
 _bytes_after_last_return = _bytes_after_last_collection = 0
-_largest_key = pytest.StashKey[int]()
+# The peak of the largest process, and the first test in which a process was above the limit.
+_largest_key = pytest.StashKey[tuple[int, str]]()
+_first_above_limit = ""
 
 # Modules whose caches are large: those that one file fills, and those that the files of a wing share, such as the
 # readers of the tests of text (70 MB) and the paper of generated pages (35 MB).
@@ -34,27 +39,37 @@ _OF_A_FILE = ("benchmarks.", "audio_exactness", "media_grid")
 _OF_A_WING = ("ocr_reading", "mediatensor.ocr.drawing._damage", "mediatensor.serve._work")
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
+def _peak_bytes() -> int:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak_bytes = peak if sys.platform == "darwin" else peak * 1024
-    session.config.stash.setdefault(_largest_key, peak_bytes)
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    largest = session.config.stash.setdefault(_largest_key, (_peak_bytes(), _first_above_limit))
     if hasattr(session.config, "workeroutput"):  # a process of pytest-xdist
-        session.config.workeroutput["peak_bytes"] = peak_bytes
+        session.config.workeroutput["largest"] = largest
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    peak_bytes = getattr(node, "workeroutput", {}).get("peak_bytes", 0)
-    node.config.stash[_largest_key] = max(node.config.stash.get(_largest_key, 0), peak_bytes)
+    largest = tuple(getattr(node, "workeroutput", {}).get("largest", (0, "")))
+    node.config.stash[_largest_key] = max(node.config.stash.get(_largest_key, (0, "")), largest)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    terminalreporter.write_line(f"memory of the largest process: {config.stash[_largest_key] / 1e9:.2f} GB")
+    peak_bytes, test = config.stash[_largest_key]
+    terminalreporter.write_line(f"memory of the largest process: {peak_bytes / 1e9:.2f} GB")
+    if test:
+        limit = f"the limit of {_LIMIT_BYTES / 1e9:.0f} GB"
+        terminalreporter.write_line(f"A process exceeded {limit}, first in {test}.", red=True, bold=True)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, None, None]:
+    global _first_above_limit
     yield
+    if not _first_above_limit and _peak_bytes() > _LIMIT_BYTES:
+        _first_above_limit = item.nodeid
     # Returning takes too long to do it after each of the modules with doctests.
     if nextitem is None or _wing_of(nextitem) != _wing_of(item):
         _clear_caches(getattr(item, "module", None), _OF_A_FILE + _OF_A_WING)
@@ -81,6 +96,8 @@ def _return_memory() -> None:
         gc.collect()
         _free_blocks()
         _bytes_after_last_collection = resident_bytes = _resident_bytes()
+    # If less is used than after the last collection, later growth may be garbage again.
+    _bytes_after_last_collection = min(_bytes_after_last_collection, resident_bytes)
     _bytes_after_last_return = resident_bytes
 
 

@@ -292,7 +292,8 @@ def test_lines_of_every_kind_of_page_are_cut(tmp_path: Path) -> None:
 
 
 def test_lines_of_pages_with_a_text_layer_are_recognised() -> None:
-    page = pdf_files.document([pdf_files.text_page((60, 700, LINES[0]), (60, 640, LINES[2]))])
+    lines = pdf_files.text_page((60, 700, LINES[0]), (60, 640, LINES[2]))
+    page = pdf_files.document([lines], box="0 600 612 792")
     assert [line.value for line in reader(text_layer=True).cut_lines(page)] == [LINES[0], LINES[2]]
 
 

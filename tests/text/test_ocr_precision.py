@@ -189,7 +189,8 @@ def test_recognisers_score_as_in_float32(name: str, dtypes: tuple[torch.dtype, .
         # The word is fed to the networks that read one character after the other, lest one slip decide the rest.
         expected = model(images, target=["Total"], return_model_output=True)["out_map"]
         for dtype in dtypes:
-            half = copy.deepcopy(model).to(dtype)
+            # Copies of the largest networks take 220 MB.
+            half = (model if dtype == dtypes[-1] else copy.deepcopy(model)).to(dtype)
             found = half(images.to(dtype), target=["Total"], return_model_output=True, return_preds=True)
             error = relative_error(found["out_map"].float(), expected)
             assert error < (0.03 if dtype == torch.bfloat16 else 0.005)

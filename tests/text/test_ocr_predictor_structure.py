@@ -260,7 +260,7 @@ def page_with_picture(content: bytes, box: str, field: str = "") -> bytes:
 
 
 def test_pictures_on_a_page_of_words_are_read() -> None:
-    document = reader(text_layer=True)(DocumentFile.from_pdf(with_picture(), dpi=150))
+    document = reader(text_layer=True)(DocumentFile.from_pdf(with_picture(), dpi=100))
     words = {word.value: word.confidence for word in words_of(document)}
     assert {"Words", "of", "the", "file", "Delivery", "2048", "packed", "$21.49"} <= set(words)
     assert words["Words"] == 1.0
