@@ -467,6 +467,13 @@ def test_wrong_forms(server: Server, body: bytes, message: str) -> None:
     assert message in answer.json["error"]["message"]
 
 
+def test_options_in_the_address_are_refused_and_not_ignored(server: Server) -> None:
+    for path in ("/ocr?answer=text", "/video/frames?indices=5", "/jobs?task=page"):
+        answer = server.ask("POST", path, form(PDF, "a"), content_type=FORM)
+        assert (answer.status, answer.json["error"]["type"]) == (400, "BadOption"), path
+        assert "as fields of the form" in answer.json["error"]["message"]
+
+
 def test_cancelling_ends_the_process(server: Server) -> None:
     before = server.children()
     endless = server.post("/jobs", pdf_files.endless(), "endless.pdf", client="a").json["id"]

@@ -84,6 +84,10 @@ async def receive(request: Request, arrival: Arrival, max_upload_bytes: int) -> 
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > max_upload_bytes + MAX_FORM_BYTES:
         raise _too_large(max_upload_bytes)
+    for name in request.query_params:
+        raise ServeError(
+            400, "BadOption", f"The option {name[:40]!r} is in the address; send options as fields of the form."
+        )
     kind, parameters = parse_options_header(request.headers.get("content-type"))
     if kind != b"multipart/form-data" or not parameters.get(b"boundary"):
         raise ServeError(
