@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from dataset_samples import WORKERS, Made, made_dataset
+from forked import run_program
 from mediatensor.datasets import (
     DataLoader,
     Item,
@@ -305,3 +306,16 @@ def test_states_of_shards_and_tables_in_another_order_are_refused(tmp_path: Path
         with pytest.raises(InvalidArgumentError, match="another order"):
             order[1].load_state_dict(order[0].state_dict(1))
         order[0].load_state_dict(order[0].state_dict(1))
+
+
+def test_shuffling_imports_nothing_while_another_thread_forks_workers() -> None:
+    # A worker that is forked during an import of numpy.random waits for the lock of this import forever.
+    program = (
+        "import sys\n"
+        "from mediatensor.datasets import DataLoader, VideoClips\n"
+        "known = set(sys.modules)\n"
+        "batches = DataLoader(VideoClips(['a.mp4', 'b.mp4']), shuffle=True).batches\n"
+        "assert len(list(batches)) == 2\n"
+        "print([name for name in sys.modules if name.startswith('numpy.random') and name not in known])\n"
+    )
+    assert run_program(program).stdout.strip() == "[]"

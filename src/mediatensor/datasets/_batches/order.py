@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.random import Generator, Philox  # not imported on use: another thread may fork workers meanwhile
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -71,7 +72,7 @@ def epoch_order(file_of_row: NDArray[np.int64], shuffle: Shuffle | None, *, seed
     num_rows = len(file_of_row)
     if shuffle is None:
         return np.arange(num_rows)
-    random = np.random.Generator(np.random.Philox(derived_seed(seed, epoch, "order")))
+    random = Generator(Philox(derived_seed(seed, epoch, "order")))
     if shuffle.rows_together == 1 and shuffle.window is None:
         return random.permutation(num_rows)
     # Groups are rows of one file, with the files in random order.
@@ -84,7 +85,7 @@ def epoch_order(file_of_row: NDArray[np.int64], shuffle: Shuffle | None, *, seed
 
 
 def _shuffle_groups(
-    groups: list[NDArray[np.int64]], window: int | None, random: np.random.Generator
+    groups: list[NDArray[np.int64]], window: int | None, random: Generator
 ) -> Sequence[int] | NDArray[np.int64]:
     """Return the indices of ``groups`` in random order, each drawn from a buffer of about ``window`` rows."""
     if window is None:
@@ -252,7 +253,7 @@ class RowWeights(NamedTuple):
         A row appears ``num_rows * weight / total_weight`` times, rounded down or up at random. (Independent draws would
         leave out more rows by chance.)
         """
-        random = np.random.Generator(np.random.Philox(derived_seed(seed, epoch, "weights")))
+        random = Generator(Philox(derived_seed(seed, epoch, "weights")))
         rows = random.permutation(np.flatnonzero(self.weights > 0))
         rows = rows[np.argsort(self.group_of_row[rows], kind="stable")]
         # Rows are intervals on a line, as long as their expected numbers. They are read once for each point of a grid

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
+from numpy.random import Generator, Philox
 from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
@@ -252,13 +253,13 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         order = np.arange(self._rows.num_shards)
         # Ranks draw different seeds, but must divide shards in the same order.
         order_seed = seed if self.num_ranks == 1 else self.seed
-        random = np.random.Generator(np.random.Philox(derived_seed(order_seed, epoch, "shards")))
+        random = Generator(Philox(derived_seed(order_seed, epoch, "shards")))
         if self._shuffle_buffer is not None:
             order = random.permutation(order)
         rows = self._rows.read(order.tolist(), to_skip, self._num_rows, share)
         if self._shuffle_buffer is not None:
             own = derived_seed(seed, epoch, *share, "buffer")
-            rows = _draw_from_window(rows, self._shuffle_buffer, np.random.Generator(np.random.Philox(own)))
+            rows = _draw_from_window(rows, self._shuffle_buffer, Generator(Philox(own)))
         while True:
             started = time.monotonic()
             with collect_stages() as stage_seconds:
@@ -281,7 +282,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         return f"TarSamples({self._rows!r})"
 
 
-def _draw_from_window(rows: Iterator[_T], size: int, random: np.random.Generator) -> Iterator[_T]:
+def _draw_from_window(rows: Iterator[_T], size: int, random: Generator) -> Iterator[_T]:
     """Yield all ``rows`` in random order. Each is drawn from a buffer of ``size`` rows, which is refilled in order."""
     waiting: list[_T] = []
 
