@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from . import decoders, encoders, errors, samplers, transforms
     from ._engine.common.threads import get_num_threads, set_num_threads
     from ._engine.index.indexing import get_index_cache, set_index_cache
+    from ._engine.pyav.opening import ffmpeg_major_version
     from ._engine.video.handles import get_frame_cache_bytes, set_frame_cache_bytes
     from .frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, Frame, FrameBatch, ReplacedFrame
 
@@ -32,6 +33,7 @@ __all__ = [
     "decoders",
     "encoders",
     "errors",
+    "ffmpeg_major_version",
     "get_frame_cache_bytes",
     "get_index_cache",
     "get_num_threads",
@@ -49,6 +51,7 @@ __getattr__ = lazy_names(
         **dict.fromkeys(("decoders", "encoders", "errors", "samplers", "transforms"), "."),
         **dict.fromkeys(("get_num_threads", "set_num_threads"), "._engine.common.threads"),
         **dict.fromkeys(("get_index_cache", "set_index_cache"), "._engine.index.indexing"),
+        "ffmpeg_major_version": "._engine.pyav.opening",
         **dict.fromkeys(("get_frame_cache_bytes", "set_frame_cache_bytes"), "._engine.video.handles"),
         **dict.fromkeys(
             ("AudioSamples", "AudioSamplesBatch", "AudioVideoClip", "Frame", "FrameBatch", "ReplacedFrame"), ".frames"

@@ -13,6 +13,7 @@ import av
 import pytest
 import torch
 
+import mediatensor
 from mediatensor.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -25,6 +26,9 @@ def test_what_it_says_is_so(capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(capsys.readouterr().out)
     assert told["facts"]["versions"]["torch"] == torch.__version__
     assert told["facts"]["ffmpeg_libraries"]["libavcodec"] == ".".join(map(str, av.library_versions["libavcodec"]))
+    # FFmpeg's own table of releases.
+    releases = {59: 5, 60: 6, 61: 7, 62: 8, 63: 9}
+    assert mediatensor.ffmpeg_major_version == releases[av.library_versions["libavcodec"][0]]
     assert told["facts"]["usable_cores"] == len(os.sched_getaffinity(0))
     assert ("H.264" in told["facts"]["video_encoders"]) == ("libx264" in av.codecs_available)
     assert {step["name"]: step["is_right"] for step in told["steps"]} == dict.fromkeys(

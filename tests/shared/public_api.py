@@ -68,7 +68,7 @@ def describe_module(module: types.ModuleType, public: dict[int, str]) -> Iterato
     yield f"module {module.__name__}"
     for name in sorted(module.__all__):
         value = getattr(module, name)
-        if name == "__version__":
+        if name in ("__version__", "ffmpeg_major_version"):  # differ between releases and installations
             yield f"{INDENT}{name}"
         elif inspect.ismodule(value):
             yield f"{INDENT}module {name}"

@@ -313,6 +313,10 @@ def _seconds(ticks: int | None, time_base: Fraction | None) -> float | None:
     return ticks * time_base.numerator / time_base.denominator
 
 
+#: The major version of the FFmpeg that PyAV brings, such as 8.
+ffmpeg_major_version: int = av.library_versions["libavcodec"][0] - 54
+
+
 def build_versions() -> tuple[str, dict[str, str]]:
     """Return the version of the FFmpeg that PyAV uses, and a dictionary with the version of each FFmpeg library."""
     libraries = {name: ".".join(map(str, numbers)) for name, numbers in av.library_versions.items()}
