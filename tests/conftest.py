@@ -277,6 +277,28 @@ def own_limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     mediatensor.set_frame_cache_bytes(None)
 
 
+@pytest.fixture
+def plots() -> Iterator[Any]:
+    """matplotlib without a screen."""
+    matplotlib = pytest.importorskip("matplotlib", reason="needs matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    yield pyplot
+    pyplot.close("all")
+
+
+@pytest.fixture
+def demo_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the demo read its batches without workers, whose start takes seconds."""
+    loader = torch.utils.data.DataLoader
+
+    def without_workers(dataset: Any, batch_size: int, **options: Any) -> Any:
+        return loader(dataset, batch_size, shuffle=options["shuffle"])
+
+    monkeypatch.setattr(torch.utils.data, "DataLoader", without_workers)
+
+
 @pytest.fixture(autouse=True)
 def ordinary_scheduling() -> Iterator[None]:
     """Take back the real-time priority that SVT-AV1 gives, as root, to a thread that writes a clip with PyAV."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import av
 import pytest
-import torch.utils.data
 from PIL import Image
 
 from mediatensor._engine.pyav.encoding import write_test_pattern
@@ -68,18 +67,7 @@ def test_demo_without_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
         assert sheet.width > 1000
 
 
-@pytest.fixture
-def _no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the demo read its batches itself: starting workers takes seconds."""
-    loader = torch.utils.data.DataLoader
-
-    def without_workers(dataset: Any, batch_size: int, **options: Any) -> Any:
-        return loader(dataset, batch_size, shuffle=options["shuffle"])
-
-    monkeypatch.setattr(torch.utils.data, "DataLoader", without_workers)
-
-
-@pytest.mark.usefixtures("_no_workers")
+@pytest.mark.usefixtures("demo_without_workers")
 @pytest.mark.parametrize("name", ["clip", "single"])
 def test_demo_of_a_file(name: str, clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = clip
@@ -93,7 +81,7 @@ def test_demo_of_a_file(name: str, clip: Path, tmp_path: Path, capsys: pytest.Ca
     assert [path.name for path in (tmp_path / "demo").iterdir()] == ["sheet.png"]
 
 
-@pytest.mark.usefixtures("_no_workers")
+@pytest.mark.usefixtures("demo_without_workers")
 def test_failed_check_is_exit_code_1(
     clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

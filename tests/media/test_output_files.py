@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch.utils.data
 from PIL import Image
 
 import mediatensor.ocr
@@ -229,22 +228,11 @@ def test_table_has_all_options_that_write() -> None:
         assert "--overwrite" in commands.choices[name].format_help()
 
 
-@pytest.fixture
-def _no_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the demo read its batches without workers, whose start takes seconds."""
-    loader = torch.utils.data.DataLoader
-
-    def without_workers(dataset: Any, batch_size: int, **options: Any) -> Any:
-        return loader(dataset, batch_size, shuffle=options["shuffle"])
-
-    monkeypatch.setattr(torch.utils.data, "DataLoader", without_workers)
-
-
 def _state_of(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.usefixtures("_no_demo")
+@pytest.mark.usefixtures("demo_without_workers")
 @pytest.mark.parametrize(
     "writing",
     # Of the files that training writes, two are enough: it takes longest.

@@ -322,16 +322,6 @@ def test_figures_name_the_package_they_lack(monkeypatch: pytest.MonkeyPatch) -> 
             call()
 
 
-@pytest.fixture
-def plt() -> Any:
-    matplotlib = pytest.importorskip("matplotlib", reason="figures are drawn by matplotlib")
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    yield pyplot
-    pyplot.close("all")
-
-
 def point_at(figure: Any, x: float, y: float) -> str | None:
     """Return the tooltip of the figure at a pixel of the page."""
     from matplotlib.backend_bases import MouseEvent
@@ -344,7 +334,7 @@ def point_at(figure: Any, x: float, y: float) -> str | None:
     return annotation.get_text() if annotation.get_visible() else None
 
 
-def test_hovering_shows_the_label(plt: Any) -> None:
+def test_hovering_shows_the_label(plots: Any) -> None:
     rotated = turned(100, 40, 45)
     exported = page(word("Total", box(20, 20, 100, 50), 0.5), word("late", rotated / [WIDTH, HEIGHT], 0.987))
     exported["blocks"][0]["lines"][0]["geometry"] = box(10, 10, 390, 290)
@@ -357,7 +347,7 @@ def test_hovering_shows_the_label(plt: Any) -> None:
     assert point_at(visualize_page(exported, PAPER), 5, 5) is None
 
 
-def test_outlines_are_where_the_elements_are(plt: Any) -> None:
+def test_outlines_are_where_the_elements_are(plots: Any) -> None:
     layout = [{"geometry": box(0, 0, 200, 100), "type": "Title", "confidence": 1.0}]
     exported = page(word("a", box(20, 30, 100, 50)), layout=layout)
     exported["blocks"][0]["artefacts"].append({"geometry": box(300, 200, 320, 220)})
@@ -373,7 +363,7 @@ def test_outlines_are_where_the_elements_are(plt: Any) -> None:
     assert extents(display_layout=False, display_artefacts=False) == [pytest.approx(a)]
 
 
-def test_static_figure_has_labels(plt: Any) -> None:
+def test_static_figure_has_labels(plots: Any) -> None:
     exported = page(word("$a_1$", box(20, 30, 100, 50)), word("b", turned(20, 20, 45) / [WIDTH, HEIGHT]))
     figure = visualize_page(exported, PAPER, interactive=False)
     figure.canvas.draw()
@@ -384,7 +374,7 @@ def test_static_figure_has_labels(plt: Any) -> None:
     assert tuple(figure.get_size_inches()) == (10, 7.5)
 
 
-def test_classes_have_their_colors(plt: Any) -> None:
+def test_classes_have_their_colors(plots: Any) -> None:
     entries = {"date": [word("1", box(20, 20, 100, 50))], "total": [word("2", box(20, 120, 100, 150))]}
     figure = visualize_kie_page({"dimensions": (HEIGHT, WIDTH), "predictions": entries}, PAPER)
     colors = [patch.get_facecolor()[:3] for patch in figure.axes[0].patches]
@@ -392,7 +382,7 @@ def test_classes_have_their_colors(plt: Any) -> None:
     assert point_at(figure, 60, 35) == "date\n1 (confidence: 90.00%)"
 
 
-def test_patches_have_the_place_of_their_geometry(plt: Any) -> None:
+def test_patches_have_the_place_of_their_geometry(plots: Any) -> None:
     rectangle = create_obj_patch(((0.1, 0.2), (0.5, 0.4)), (100, 200), label="a", color=(1, 0, 0), alpha=0.5)
     assert rectangle.get_bbox().extents == pytest.approx([20, 20, 100, 40])
     assert (rectangle.get_label(), rectangle.get_edgecolor()) == ("a", (1, 0, 0, 0.5))
@@ -408,7 +398,7 @@ def test_patches_have_the_place_of_their_geometry(plt: Any) -> None:
 
 @pytest.mark.parametrize("with_scores", [False, True])
 @pytest.mark.parametrize("rotated", [False, True])
-def test_boxes_are_drawn(plt: Any, rotated: bool, with_scores: bool) -> None:
+def test_boxes_are_drawn(plots: Any, rotated: bool, with_scores: bool) -> None:
     quads = np.array([[[0.1, 0.2], [0.3, 0.2], [0.3, 0.4], [0.1, 0.4]], [[0.5, 0.5], [1, 0.5], [1, 1], [0.5, 1]]])
     boxes = quads if rotated else quads[:, [0, 2]].reshape(2, 4)
     if with_scores:
@@ -417,7 +407,7 @@ def test_boxes_are_drawn(plt: Any, rotated: bool, with_scores: bool) -> None:
     draw_boxes(boxes, PAPER, (255, 0, 0), linewidth=5, alpha=0.5)
     np.testing.assert_array_equal(boxes, before[0])
     np.testing.assert_array_equal(PAPER, before[1])
-    (line,) = plt.gca().lines
+    (line,) = plots.gca().lines
     drawn = line.get_xydata().reshape(2, 6, 2)
     # Pixels are centered at whole numbers.
     np.testing.assert_allclose(drawn[:, [0, 1, 2, 3, 4]], quads[:, [0, 1, 2, 3, 0]] * [WIDTH, HEIGHT] - 0.5)

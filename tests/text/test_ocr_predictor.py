@@ -6,7 +6,6 @@ import copy
 import json
 import pickle
 import warnings
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,17 +40,6 @@ from ocr_small_networks import small_crnn
 pytestmark = [needs_weights, pytest.mark.usefixtures("features_remembered_in_module")]
 
 TEXT = "\n".join(LINES)
-
-
-@pytest.fixture
-def plots(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """matplotlib without a screen."""
-    matplotlib = pytest.importorskip("matplotlib", reason="needs matplotlib")
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    yield pyplot
-    pyplot.close("all")
 
 
 @pytest.fixture(scope="module")
