@@ -80,7 +80,7 @@ _STEPS: Mapping[str, int | None] = {
     "_merge_windows": 0,
     "remove_rules": 0,
     "correct_spelling": 0,
-    "correct_words": 0,
+    "_with_known_words": 0,
     "replace_zeros": 0,
     "find_letterspaced_spaces": None,
     "find_missing_spaces": None,

@@ -79,7 +79,7 @@ GERMAN = ["bitte", "senden", "diese", "Nachricht", "zurück", "unter", "Angabe",
 def corrected(word: str, place: int, other: str, score: float, page: list[str]) -> str:
     """Return ``word`` after correction on a page of sure words, if ``other`` is likely at ``place``."""
     confidences = [[0.99] * len(text) for text in page] + [[0.99] * place + [0.6] + [0.99] * (len(word) - place - 1)]
-    return correct_words([*page, word], confidences, [*({} for _ in page), {place: [(other, score)]}])[-1]
+    return correct_words([*page, word], confidences, [*({} for _ in page), {place: [(other, score)]}])[-1][0]
 
 
 @pytest.mark.parametrize(

@@ -360,7 +360,9 @@ def doubts_of(
     return doubts
 
 
-def correct_words(words: Sequence[str], confidences: Sequence[Sequence[float]], doubts: Sequence[Doubts]) -> list[str]:
+def correct_words(
+    words: Sequence[str], confidences: Sequence[Sequence[float]], doubts: Sequence[Doubts]
+) -> list[tuple[str, tuple[float, ...]]]:
     """Replace an uncertain character of each word of a page if this makes it a known word.
 
     Known words are the sure words of the page, and English words if many of the sure ones are English.
@@ -370,11 +372,13 @@ def correct_words(words: Sequence[str], confidences: Sequence[Sequence[float]], 
         confidences: The probability of each of their characters.
         doubts: The other characters that are likely in each word.
 
-    >>> correct_words(["Product", "Praduct"], [[1.0] * 7, [0.8] * 7], [{}, {2: [("o", -0.8), ("e", -4.0)]}])
-    ['Product', 'Product']
+    Returns:
+        Each word with the probability of each of its characters.
+
+    >>> words = ["Product", "Praduct"], [[1.0] * 7, [0.8] * 7]
+    >>> correct_words(*words, [{}, {2: [("o", -0.8), ("e", -4.0)]}])[1][0]
+    'Product'
     """
-    if not any(doubts):
-        return list(words)
     runs = [
         word[run.start() : run.end()].lower()
         for word, own in zip(words, confidences, strict=True)
@@ -387,19 +391,19 @@ def correct_words(words: Sequence[str], confidences: Sequence[Sequence[float]], 
     english = _english_words() if is_english else frozenset()
     of_page = Counter(runs)
     return [
-        word if not own or "@" in word else _find_known(word, own, of_page, english)
-        for word, own in zip(words, doubts, strict=True)
+        _find_known(word, own, {} if "@" in word else others, of_page, english)
+        for word, own, others in zip(words, confidences, doubts, strict=True)
     ]
 
 
-def _find_known(word: str, doubts: Doubts, of_page: Counter[str], english: frozenset[str]) -> str:
+def _find_known(
+    word: str, confidences: Sequence[float], doubts: Doubts, of_page: Counter[str], english: frozenset[str]
+) -> tuple[str, tuple[float, ...]]:
     """Replace each run of letters of a word by the likeliest known word that differs in one character, if any."""
-    kinds = "".join(
-        "a" if value.isalpha() or any(other.isalpha() for other, _ in doubts.get(place, ())) else " "
-        for place, value in enumerate(word)
-    )
-    text = list(word)
-    for run in re.finditer("a+", kinds):
+    text, shares = list(word), list(confidences)
+    may_be_letters = {place for place, others in doubts.items() if any(other.isalpha() for other, _ in others)}
+    kinds = "".join("a" if one.isalpha() or place in may_be_letters else " " for place, one in enumerate(word))
+    for run in re.finditer("a+", kinds) if doubts else ():
         start, stop = run.span()
         while stop > start and not word[stop - 1].isalnum():
             stop -= 1
@@ -407,16 +411,18 @@ def _find_known(word: str, doubts: Doubts, of_page: Counter[str], english: froze
         is_part = word[start - 1 : start].isalnum() or word[stop : stop + 1].isalnum()
         if is_part or letters in of_page or letters in english:
             continue
-        best = 0.0
+        tried = [(0.0, 0, "")]
         for place in range(start, stop):
             for other, score in doubts.get(place, ()):
                 found = f"{word[start:place]}{other}{word[place + 1 : stop]}"
                 times = max(of_page[found.lower()], found.lower() in english)
                 if times and (found.isupper() or found[1:].islower()):
-                    score += min(BONUS_OF_LETTER * (len(found) - 2) + math.log(times), MAX_BONUS)
-                    if score > best:
-                        best, text[start:stop] = score, found
-    return "".join(text)
+                    bonus = BONUS_OF_LETTER * (len(found) - 2) + math.log(times)
+                    tried.append((score + min(bonus, MAX_BONUS), place, other))
+        score, place, other = max(tried)
+        if other:
+            text[place], shares[place] = other, 1 / (1 + math.exp(-score))
+    return "".join(text), tuple(shares)
 
 
 @cache

@@ -27,7 +27,7 @@ from .cutting import (
 from .ink import ink_of_line, inks_of_lines, remove_rules, runs_of_true
 from .reading import LineReading, LineRecognizer, read_turned_lines
 from .turning import MIN_ADVANTAGE, READS_TURNED, READS_WELL, Readings, legibility
-from .words import boxes_between_gaps
+from .words import LineWord, boxes_between_gaps
 
 FloatingArray = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
@@ -289,11 +289,15 @@ def _with_known_words(readings: Mapping[int, LineReading]) -> dict[int, LineRead
     """Return the readings of a page's lines with the words that `correct_words` finds."""
     words = [word for reading in readings.values() for word in reading.words]
     confidences, doubts = [word.confidences for word in words], [word.doubts for word in words]
-    texts = iter(correct_words([word.value for word in words], confidences, doubts))
+    found = iter(correct_words([word.value for word in words], confidences, doubts))
     return {
-        index: replace(reading, words=[replace(word, value=next(texts)) for word in reading.words])
+        index: replace(reading, words=[_corrected(word, *next(found)) for word in reading.words])
         for index, reading in readings.items()
     }
+
+
+def _corrected(word: LineWord, value: str, confidences: tuple[float, ...]) -> LineWord:
+    return word if value == word.value else replace(word, value=value, confidences=confidences)
 
 
 def _without_blanks(page: Tensor, lines: FloatArray, readings: Mapping[int, LineReading]) -> dict[int, LineReading]:
