@@ -7,22 +7,14 @@ one by one, in pairs and in clips, in a new decoder and in one at another positi
 from __future__ import annotations
 
 import random
-import zlib
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import av
 import pytest
 
-import media
-from exactness import Truth, assert_all_same, assert_same, find_truth
-from media_surgery import with_data
-from media_writing import Packets
+from exactness import Truth, assert_all_same, assert_same
 from mediatensor._engine.pyav.reading import PacketDecoder
-from mediatensor.errors import DecodeError
 
 # `media` describes them. Together they have hierarchies of B pictures of one to five levels, open GOPs, weighted
 # prediction, interlaced pictures, motion taken from other pictures, sub-layers, and hidden frames.
@@ -162,23 +154,3 @@ def test_iterating_decodes_every_picture_once(truth_of: Callable[[str], Truth], 
         for index, data in enumerate(decoder):
             assert_same(truth, index, data)
     assert len(fed) <= len(truth) + 12
-
-
-@pytest.mark.parametrize(
-    ("name", "one", "two"), [("hevc_open_gop_ts", 4, 39), ("hevc_open_gop_mkv", 15, 28), ("h264_16_b_frames", 23, 27)]
-)
-@pytest.mark.filterwarnings("ignore::mediatensor.errors.DamageWarning")
-def test_exchanged_packets_are_not_skipped(name: str, one: int, two: int, tmp_path: Path) -> None:
-    """A decoder can drop other pictures because of an exchanged one, even if no picture refers to it."""
-
-    def exchange(packets: Packets) -> Packets:
-        first, second = packets[one], packets[two]
-        swapped = {one: with_data(first, bytes(second)), two: with_data(second, bytes(first))}
-        return [swapped.get(number, packet) for number, packet in enumerate(packets)]
-
-    path = tmp_path / f"exchanged.{media.CLIPS[name].extension}"
-    media.write_spec(replace(media.CLIPS[name], rewrite=exchange), path)
-    truth = find_truth(path)
-    for index in range(one - 4, one + 9):
-        with truth.open() as decoder, suppress(DecodeError):
-            assert zlib.crc32(decoder[index].numpy()) in truth.checksums

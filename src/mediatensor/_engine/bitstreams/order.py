@@ -17,7 +17,6 @@ References are to ISO/IEC 11172-2, 13818-2 and 14496-2, and to ITU-T H.264 and H
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from contextlib import suppress
 from typing import Protocol
 
@@ -40,9 +39,6 @@ _TIMES_OF_DECODING = "packets with decoding times instead of presentation times"
 # Largest offset of a picture's first slice in a packet; parameter sets and messages come before it.
 _MAX_SLICE_START = 4096
 _SLICE_BYTES = 64
-
-# More pictures than a decoder holds back or keeps as references, which are at most 16 of each.
-_MAX_PICTURES = 64
 
 
 class PictureOrder(Protocol):
@@ -74,13 +70,6 @@ def picture_order(codec: str | None, extradata: bytes, reorder_depth: int) -> Pi
     if not reorder_depth:
         return None
     return _CountedOrder(_HevcCounts(extradata)) if codec == "hevc" else _UnknownOrder()
-
-
-def count_check(codec: str | None, extradata: bytes) -> CountCheck | None:
-    """Return a `CountCheck`, which can start at any key frame, or ``None`` for a codec without picture order counts."""
-    if codec not in GUARDED_CODECS:
-        return None
-    return CountCheck(_H264Counts(extradata) if codec == "h264" else _HevcCounts(extradata))
 
 
 def order_guard(codec: str | None, extradata: bytes) -> OrderGuard | None:
@@ -190,16 +179,13 @@ class _Counts:
 
     def __init__(self, length_size: int | None) -> None:
         self._length_size = length_size
+        self._restart()
         self.has_restarted = False
-        self.forget()
-
-    def forget(self) -> None:
-        """Forget all pictures. The next packet can be any packet of the stream."""
-        self.last: int | None = None
-        self._reference: int | None = None  # the count that determines the next picture's upper bits, if known
 
     def _restart(self) -> None:
-        self.last, self._reference, self.has_restarted = None, 0, True
+        self.last: int | None = None
+        self._reference = 0  # the count that determines the next picture's upper bits
+        self.has_restarted = True
 
     def grows(self, packet: memoryview) -> bool:
         """Read the next packet. Return whether its picture is certainly returned after the previous one."""
@@ -221,14 +207,14 @@ class _Counts:
         Slices store only the lower bits of the count. The upper bits follow from earlier pictures (H.264, 8.2.1.1;
         H.265, 8.3.1).
         """
-        span, reference = 1 << num_bits, low_bits if self._reference is None else self._reference
-        count = reference - reference % span + low_bits
-        if reference - count >= span // 2:
+        span = 1 << num_bits
+        count = self._reference - self._reference % span + low_bits
+        if self._reference - count >= span // 2:
             count += span
-        elif count - reference > span // 2:
+        elif count - self._reference > span // 2:
             count -= span
         before, self.last = self.last, count
-        if is_reference or self._reference is None:
+        if is_reference:
             self._reference = count
         return before is None or count > before
 
@@ -297,39 +283,6 @@ class OrderGuard:
         if counts.has_restarted or counts.last is None or counts.last - self._step == before:
             return None
         return _TIMES_OF_DECODING
-
-
-class CountCheck:
-    """Finds pictures whose count and time stamp disagree about the order, for example after two packets were exchanged.
-
-    Such a picture can remove pictures from the decoder that others refer to, even if no picture refers to it. So it
-    must not be left out.
-    """
-
-    def __init__(self, counts: _Counts) -> None:
-        self._counts = counts
-        self._pictures: list[tuple[int, int]] = []  # (time stamp, count) of the latest pictures, ascending
-
-    def restart(self) -> None:
-        """Continue with any later packet of the stream."""
-        self._counts.forget()
-        self._pictures.clear()
-
-    def finds(self, packet: memoryview, pts: int) -> bool:
-        counts, pictures = self._counts, self._pictures
-        counts.last = None
-        counts.grows(packet)
-        if counts.has_restarted:
-            pictures.clear()
-        count: int | None = counts.last
-        if count is None:
-            return False
-        place = bisect_left(pictures, (pts, count))
-        if (place and pictures[place - 1][1] >= count) or (place < len(pictures) and pictures[place][1] <= count):
-            return True
-        pictures.insert(place, (pts, count))
-        del pictures[:-_MAX_PICTURES]
-        return False
 
 
 class _H264Counts(_Counts, H264Parser):

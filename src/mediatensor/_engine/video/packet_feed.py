@@ -19,7 +19,7 @@ from ..bitstreams.content import (
     slices_are_intact,
 )
 from ..bitstreams.h264 import H264Parser
-from ..bitstreams.order import CountCheck, count_check, order_guard
+from ..bitstreams.order import order_guard
 from ..bitstreams.units import Disposable, PacketContent
 from ..common import stages
 from ..common.interrupts import interrupts_kept
@@ -79,7 +79,6 @@ class PacketFeed:
         self._h264: H264Parser | None = None
         self._is_disposable: Callable[[memoryview], Disposable] | None = None
         self._break_detectors: list[BreakDetector] = []
-        self._count_check: CountCheck | None = None
 
     def use(self, index: FrameIndex, *, checks_packets: bool) -> None:
         """Use ``index`` to choose packets. If it was made from packets, ``checks_packets`` also looks for damage."""
@@ -95,8 +94,6 @@ class PacketFeed:
         """Feed another segment, or with ``None`` all remaining packets, from the next packet without a seek."""
         self._segment = segment or _WHOLE
         self._not_fed = set() if segment is None else set(segment.places)
-        if self.feeds_all and self._count_check is not None:
-            self._count_check.restart()  # the last packets were not checked
         self.feeds_all = segment is None
 
     def start(self, segment: Segment, key_frame: int, missing: set[int]) -> None:
@@ -174,10 +171,6 @@ class PacketFeed:
                 return without_discard_flag(packet)
             if self.feeds_all:
                 return packet
-            if self.leaves_out and self._count_check is not None and self._count_check.finds(data, pts):
-                if self.left_out:
-                    raise IndexMismatchError("pictures whose counts contradict their times")
-                self.leaves_out = False
             frame = frame_by_packet.item(number) if number < len(frame_by_packet) else -1
             if frame < 0 or index.pts.item(frame) != pts:  # the index has no frame for this packet
                 return packet
@@ -208,10 +201,6 @@ class PacketFeed:
     def _restart_checks(self, *, is_first: bool) -> None:
         reader, codec = self._reader, self.codec
         self._break_detectors = []
-        if self._count_check is None:
-            self._count_check = count_check(codec, reader.extradata)
-        else:
-            self._count_check.restart()
         if self._h264 is not None:
             self._h264.restart()
         elif codec == "h264":
