@@ -265,6 +265,8 @@ def test_closed_streams_are_no_crash(
     printed = capsys.readouterr()
     assert "error" not in printed.out
     assert "AttributeError" not in printed.err
+    if closed == "stdin":
+        assert "error: Standard input is closed; give a file" in printed.err
 
 
 @places.needs_full_device

@@ -449,6 +449,7 @@ def test_damaged_metadata_are_refused(
         ({"delta_timestamps": {"action": [9.0]}, "only_whole": True}, "There are no rows"),
         ({"rows": "windows"}, "windows"),
         ({"episodes": [7]}, "has no episode 7: it has 3 episodes"),
+        ({"episodes": []}, "episodes is empty"),
         ({"cameras": ["front"]}, "cameras must be a list of names among"),
         ({"tolerance_s": 0.0}, "tolerance_s must be positive"),
         ({"output_dtype": torch.float16}, "output_dtype"),

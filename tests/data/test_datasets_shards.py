@@ -471,6 +471,9 @@ def test_sources_that_only_ffmpeg_can_open_are_named(tmp_path: Path) -> None:
         (LeRobotClips.__new__(LeRobotClips), "{}.tar", "Pass its rows"),
         ([{"n": 1}, {"n": "a"}], "{}.parquet", "do not have one type"),
         ([{"key": 1}], "{}.parquet", "the name 'key'"),
+        ([{"txt": "a\udcff"}], "{}.tar", "'txt' that is not valid Unicode"),
+        ([{"n": ["a\udcff"]}], "{}.parquet", r"'n' has the text 'a\\udcff', which is not valid Unicode"),
+        ([{"a\udcff": 1}], "{}.parquet", r"'a\\udcff', which is not valid Unicode"),
     ],
 )
 def test_invalid_sources_name_the_problem(source: Any, pattern: str, message: str, tmp_path: Path) -> None:

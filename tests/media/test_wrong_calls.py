@@ -80,6 +80,8 @@ def wav(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("get_frames_at", np.array(["1"]), ("indices", "str_")),
         ("get_frames_at", np.array([False, True]), ("indices", "dtype bool", "mask")),
         ("get_frames_at", torch.tensor([False, True]), ("indices", "dtype torch.bool", "mask")),
+        ("get_frames_at", torch.empty(2, device="meta"), ("indices", "shape (2,)", "'meta'")),
+        ("get_frames_at", torch.zeros(2, dtype=torch.complex64), ("indices", "dtype torch.complex64")),
         ("get_frame_played_at", "x", ("seconds", "'x'")),
         ("get_frame_played_at", None, ("seconds", "None")),
         ("get_frame_played_at", [], ("seconds", "[]")),

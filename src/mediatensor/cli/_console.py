@@ -221,9 +221,9 @@ def reading(file: str) -> Iterator[str]:
         yield file
         return
     if sys.stdin is None:
-        raise InvalidArgumentError("Standard input, which - reads, is closed.")
+        raise InvalidArgumentError("Standard input is closed; give a file instead of -.")
     if sys.stdin.isatty():
-        raise InvalidArgumentError("Standard input, which - reads, is a terminal; redirect a file to it.")
+        raise InvalidArgumentError("Standard input is a terminal; redirect a file to it, or give a file instead of -.")
     with tempfile.NamedTemporaryFile(prefix="mediatensor-") as copy:
         shutil.copyfileobj(sys.stdin.buffer, copy, 1 << 20)
         copy.flush()

@@ -444,7 +444,13 @@ def _import_pyarrow() -> Any:
 def _arrow_array(name: str, values: list[Any], arrow_type: Any = None) -> Any:
     pyarrow = _import_pyarrow()
     try:
+        name.encode()
         return pyarrow.array(values, arrow_type)
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(
+            f"The column {name!r} has the text {error.object!r}, which is not valid Unicode, like the name of a file "
+            "whose bytes are not UTF-8. Parquet cannot store it: rename the file or the column, or write tar shards."
+        ) from error
     except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidArgumentError(f"The values in the column {name!r} do not have one type ({error}).") from error
 

@@ -312,6 +312,10 @@ def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list
             f"indices must be a series of whole numbers (got {shown(indices)}); pass the indices that a mask selects."
         )
     if is_tensor(indices):
+        if indices.is_complex() or indices.is_meta:
+            raise InvalidArgumentError(
+                f"indices must be a series of whole numbers (got {shown(indices)} on {str(indices.device)!r})."
+            )
         return [int(i) for i in (indices.long() if indices.is_floating_point() else indices).flatten().tolist()]
     if isinstance(indices, np.ndarray) and indices.dtype.kind in "iuf":
         return [int(i) for i in (indices.astype(np.int64) if indices.dtype.kind == "f" else indices).ravel().tolist()]

@@ -97,7 +97,14 @@ def _add_value(contents: RowContents, name: str, value: Any, place: str, *, is_t
         if contents.arrays[name].dtype.hasobject:
             raise InvalidArgumentError(f"{place} has an array of Python objects in the column {name!r}.")
     elif isinstance(value, str) and not is_table and (name == "txt" or is_subtitles(name)):
-        _add_file(contents, name, value.encode(), place)
+        try:
+            data = value.encode()
+        except UnicodeEncodeError:
+            raise InvalidArgumentError(
+                f"{place} has a text in the column {name!r} that is not valid Unicode (got {shown(value)}), so the "
+                "file cannot be written in UTF-8. Replace the surrogates, or pass bytes."
+            ) from None
+        _add_file(contents, name, data, place)
     else:
         for column, one, given in _columns_of(name, value):
             _add_column(contents, column, one, given, place)

@@ -160,6 +160,8 @@ class EpisodeItems(LazyItems):
     def choose(self, episodes: Sequence[int]) -> EpisodeItems:
         """Return only the episodes with these numbers, in the order of the dataset."""
         wanted = np.unique(np.asarray(list(episodes), np.int64))
+        if not len(wanted):
+            raise InvalidArgumentError("episodes is empty; give at least one number, or None for all episodes.")
         places = np.flatnonzero(np.isin(self._columns["index"], wanted))
         if len(places) < len(wanted):
             missing = sorted(set(wanted.tolist()) - set(self._columns["index"].tolist()))
