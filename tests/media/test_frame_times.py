@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from fractions import Fraction
@@ -332,3 +333,14 @@ def test_extracting_at_file_rate_takes_all_frames(film: Path, tmp_path: Path) ->
     assert main(["extract", str(film), "-o", str(tmp_path / "out"), "--fps", repr(fps), "--size", "16x16"]) == 0
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert [int(name.split("_")[-2]) for name in names] == list(range(count))
+
+
+def test_large_times_are_rounded_once(clip: Path) -> None:
+    """Doubles do not represent all ticks above 2**53."""
+    drawn = random.Random(0)
+    ticks = sorted(drawn.randrange(1 << 54, 1 << 60) for _ in range(100))
+    table = {"frames": [{"pts": tick, "duration": tick // 3, "key_frame": 1} for tick in ticks]}
+    with VideoDecoder(clip, custom_frame_mappings=json.dumps(table)) as decoder:
+        index = decoder.frame_index
+        assert index.pts_seconds.tolist() == [float(tick * index.time_base) for tick in ticks]
+        assert index.duration_seconds.tolist() == [float(tick // 3 * index.time_base) for tick in ticks]

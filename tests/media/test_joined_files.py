@@ -120,6 +120,13 @@ def test_other_joined_formats_are_read_whole(name: str, join: str, folder: Path)
             assert decoder.metadata.duration_seconds == pytest.approx(expected, abs=0.1)
 
 
+@pytest.mark.parametrize("tags", [_ID3V1, _APE, _APE + _ID3V1], ids=["id3v1", "ape", "both"])
+def test_wavpack_with_tags_at_the_end_is_read(tags: bytes, folder: Path) -> None:
+    data = part("wavpack_s16", folder).read_bytes()
+    with AudioDecoder(data) as plain, AudioDecoder(data + tags) as tagged:
+        assert torch.equal(tagged.get_all_samples().data, plain.get_all_samples().data)
+
+
 @pytest.mark.parametrize("join", ["id3", "id3v1", "ape", "garbage", "zeros"])
 def test_wavpack_parts_with_tags_are_read(join: str, folder: Path) -> None:
     """FFmpeg gives up at the first tag, but reads the same parts without the tag."""

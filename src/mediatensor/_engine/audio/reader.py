@@ -48,6 +48,7 @@ from ..containers.audio_frames import (
     find_frame,
     first_packet_end,
     has_stated_size,
+    start_of_end_tags,
     vorbis_modes,
 )
 from ..containers.boxes import ReadAt
@@ -157,7 +158,7 @@ class SoundReader(AudioReader):
         # In a remote source, the search for parts would take as long as all other reading.
         if self.format_name in _CAN_BE_JOINED and not isinstance(self.byte_reader, RangeReader):
             self.look_at_bytes(self._look_for_parts)
-            if self._further_parts:
+            if self.source is not source:
                 self.reopen()
         if self.format_name == "flac" and not self.time_restarts:
             self._flac_block = flac_block_size(self.extradata)
@@ -380,6 +381,8 @@ class SoundReader(AudioReader):
     def _look_for_parts(self, read_at: ReadAt, file_size: int) -> None:
         self.time_restarts = time_restarts(self.format_name, read_at, file_size)
         if not self.time_restarts:
+            if self.format_name == "wv" and (end := start_of_end_tags(read_at, file_size)) < file_size:
+                self.source = SpanSource(self.source, 0, end)  # FFmpeg fails at an ID3v1 tag
             return
         if self.format_name == "flac":
             self.joined_seconds = flac_seconds(read_at, file_size)

@@ -146,7 +146,7 @@ def constant_frames(read_at: ReadAt, file_size: int) -> ConstantFrames | None:
         first = _parse_header(read_at(begin, _HEADER_BYTES))
         if first is None:
             return None
-    end = _start_of_end_tags(read_at, file_size)
+    end = start_of_end_tags(read_at, file_size)
     beginning = read_at(begin, min(end - begin, ceil(first.length * _NUM_FRAMES_SEEN)))
     rounding = _find_rounding(list(_walk_frames(beginning, first.key)), first.length)
     if rounding is None:
@@ -170,7 +170,7 @@ def has_stated_size(read_at: ReadAt, file_size: int) -> bool:
         return False
     at = 8 + 4 * bool(flags & _HAS_FRAMES)
     # Some encoders count the frame that contains the tag as part of the length.
-    return 0 <= _start_of_end_tags(read_at, file_size) - begin - int.from_bytes(tag[at : at + 4], "big") <= header.size
+    return 0 <= start_of_end_tags(read_at, file_size) - begin - int.from_bytes(tag[at : at + 4], "big") <= header.size
 
 
 def stated_mp3_seconds(read_at: ReadAt) -> float | None:
@@ -261,7 +261,8 @@ def after_id3(read_at: ReadAt) -> int:
     return position
 
 
-def _start_of_end_tags(read_at: ReadAt, file_size: int) -> int:
+def start_of_end_tags(read_at: ReadAt, file_size: int) -> int:
+    """Return the position at which the APE and ID3v1 tags at the end of a file start."""
     end = file_size
     if end >= _ID3V1_BYTES and read_at(end - _ID3V1_BYTES, 3) == b"TAG":
         end -= _ID3V1_BYTES

@@ -38,6 +38,9 @@ _MAX_PARTS = 4
 # exact.
 _EXACT_SHARE = 0.01
 
+# Doubles represent all integers up to this one.
+_MAX_EXACT_INTEGER = 1 << 53
+
 
 @dataclass(frozen=True, eq=False)
 class FrameClock:
@@ -128,6 +131,14 @@ class FrameClock:
         return exact if TIME_TOLERANCE < abs(exact - seconds) <= farthest + TIME_TOLERANCE else seconds
 
 
+def seconds_of(ticks: Int64Array, time_base: Fraction) -> NDArray[np.float64]:
+    """Convert ticks to seconds, rounded once to the nearest double."""
+    numerator, denominator = time_base.numerator, time_base.denominator
+    if len(ticks) and max(-int(ticks.min()), int(ticks.max())) * numerator > _MAX_EXACT_INTEGER:
+        return np.array([tick * numerator / denominator for tick in ticks.tolist()])
+    return ticks.astype(np.float64) * numerator / denominator
+
+
 def frame_clock(pts: Int64Array, time_base: Fraction) -> FrameClock:
     """Return the `FrameClock` of a stream. ``pts`` has the presentation times of its frames in ticks, never decreasing.
 
@@ -135,7 +146,7 @@ def frame_clock(pts: Int64Array, time_base: Fraction) -> FrameClock:
     >>> frame_clock(pts, Fraction(1, 90000)).step
     Fraction(1001, 24000)
     """
-    seconds = pts.astype(np.float64) * time_base.numerator / time_base.denominator
+    seconds = seconds_of(pts, time_base)
     gaps = np.diff(pts)
     shown = gaps[gaps > 0]
     if not len(shown):

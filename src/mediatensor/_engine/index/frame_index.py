@@ -18,7 +18,7 @@ from ..common.checks import is_tensor
 from ..common.locks import cached_property
 from ..common.messages import counted
 from ..containers.sample_tables import NO_PTS, Int8Array, Int64Array
-from .frame_clock import FrameClock, frame_clock
+from .frame_clock import FrameClock, frame_clock, seconds_of
 from .holes import FrameHole
 from .index_file import SourceIdentity, load_index, save_index
 
@@ -133,8 +133,7 @@ class FrameIndex:
         )
 
     def _seconds(self, ticks: Int64Array) -> NDArray[np.float64]:
-        # Multiply first, because the quotient of two integers is the nearest double.
-        return ticks.astype(np.float64) * self.time_base.numerator / self.time_base.denominator
+        return seconds_of(ticks, self.time_base)
 
     def _places_of_key_frames(self) -> Int64Array:
         """Return the frame index of each key frame.
@@ -559,7 +558,7 @@ def check_index_belongs(index: FrameIndex, source: SourceIdentity, time_base: Fr
 def frame_times(index: FrameIndex, frame: int) -> tuple[float, float]:
     """Return the time and the duration of one frame in seconds; for several frames, see `FrameIndex.times_of`."""
     numerator, denominator = index._time_base_terms
-    return float(index._pts_seconds[frame]), float(index.duration[frame]) * numerator / denominator
+    return float(index._pts_seconds[frame]), int(index.duration[frame]) * numerator / denominator
 
 
 def _tensor(values: NDArray[Any]) -> Tensor:
