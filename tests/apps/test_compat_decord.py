@@ -19,6 +19,7 @@ import torch
 import media
 import media_audio
 from decord_calls import CALLS, CLIP, FOLDER, LATE, UNEVEN, differences, outcome
+from media_writing import ClipSpec, write_clip
 from mediatensor.compat import decord
 from mediatensor.decoders import AudioDecoder, VideoDecoder
 from mediatensor.errors import InvalidArgumentError, IsolatedWorkerError
@@ -71,6 +72,15 @@ def test_errors_have_decords_types(name: str) -> None:
     }
     with pytest.raises(kinds[RECORDED[name]["raises"]]):
         CALLS[name](decord)
+
+
+def test_times_count_from_the_first_frame(tmp_path: Path) -> None:
+    path = tmp_path / "late.mkv"
+    write_clip(ClipSpec("starts after 2 s", container="matroska", pts=range(50, 60), num_frames=10), path)
+    assert VideoDecoder(path).metadata.begin_stream_seconds == 2.0
+    # decord 0.6 and decord2 3.4 return the same.
+    times = decord.VideoReader(str(path)).get_frame_timestamp([0, 5])
+    assert np.allclose(times, [[0.0, 0.04], [0.2, 0.24]], atol=1e-6)
 
 
 def test_bridges() -> None:

@@ -155,7 +155,7 @@ class VideoReader:
         return bridge_out(self._read(whole_indices(indices, len(self))))
 
     def get_frame_timestamp(self, idx: Any) -> NumpyArray[np.float32]:
-        """Return the start and end times of frames.
+        """Return the start and end times of frames, counted from the start of the first frame.
 
         Args:
             idx: An index, a list of indices, or a slice.
@@ -172,7 +172,8 @@ class VideoReader:
             >>> VideoReader("video.mp4").get_frame_timestamp([0, 30]).shape
             (2, 2)
         """
-        return self._seconds(idx).astype(np.float32)
+        times: NumpyArray[np.float64] = self._seconds(idx) - self._times[0, 0]
+        return times.astype(np.float32)
 
     def get_key_indices(self) -> list[int]:
         """Return the indices of the key frames.
