@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
 import math
+import re
 import tarfile
 import zlib
 from collections.abc import Callable
@@ -33,7 +35,7 @@ from mediatensor.datasets import (
     as_items,
     check_dataset,
 )
-from mediatensor.decoders import VideoDecoder
+from mediatensor.decoders import VideoDecoder, decode_image
 from mediatensor.encoders import AudioEncoder, VideoEncoder
 from mediatensor.errors import InvalidArgumentError, StreamError, WriteError
 from places import file_size_limit
@@ -623,13 +625,17 @@ def test_the_command_refuses_options_without_effect(
     assert main([*common, "--media-column", "path", "--bad", "rare-label"]) == 0
 
 
-@pytest.mark.slow
-def test_warnings_of_workers_name_the_file(
-    media_data: Callable[[str], Path], capfd: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.filterwarnings("error:.* is an HDR video")
+def test_check_shows_hdr_frames_as_sdr_without_a_warning(media_data: Callable[[str], Path], tmp_path: Path) -> None:
     path = media_data("vali__test_hevc10.mkv")
-    check_dataset([path], num_workers=1)
-    assert f"{path} is an HDR video" in capfd.readouterr().err
+    page = tmp_path / "page.html"
+    copy = tmp_path / "copy.mkv"  # only a file with a finding has an image
+    copy.write_bytes(path.read_bytes())
+    assert main(["check", str(path), str(copy), "--html", str(page), "--workers", "0"]) == 0
+    (image,) = re.findall(r"data:image/jpeg;base64,([A-Za-z0-9+/=]+)", page.read_text(encoding="utf-8"))
+    decoder = VideoDecoder(path, tone_mapping="bt2390")
+    shown, frame = decode_image(base64.b64decode(image)).float(), decoder[len(decoder) // 2].float()
+    assert (shown.mean((1, 2)) - frame.mean((1, 2))).abs().max() < 2
 
 
 def test_names_of_files_are_printed_as_one_line() -> None:

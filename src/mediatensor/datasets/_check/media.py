@@ -158,6 +158,7 @@ def _check_video(
         transforms=[Resize((_HEIGHT, _WIDTH))],
         num_ffmpeg_threads=1,
     ) as decoder:
+        access_to(decoder).video.hdr_transfer = None  # no warning: frames are measured, not shown
         try:
             statistics, replaced, signature = _decode_all(decoder) if decodes else (None, {}, None)
             index = decoder.frame_index  # decoding has corrected the index
@@ -456,7 +457,9 @@ def thumbnail_of(source: Any, file: CheckedFile) -> str | None:
     if not facts.num_frames:
         return None
     try:
-        with VideoDecoder(source, on_error="nearest", on_size_change="scale", num_ffmpeg_threads=1) as decoder:
+        with VideoDecoder(
+            source, on_error="nearest", on_size_change="scale", num_ffmpeg_threads=1, tone_mapping="bt2390"
+        ) as decoder:
             width, height = facts.width or _WIDTH, facts.height or _HEIGHT
             scale = _THUMBNAIL_SIDE / max(width, height)
             access_to(decoder).set_transforms([Resize((max(round(height * scale), 1), max(round(width * scale), 1)))])
