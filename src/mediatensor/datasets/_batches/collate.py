@@ -123,8 +123,8 @@ def _common_shape(
         if not is_alike or tensor.dtype != first.dtype:
             subject = "number of frames" if kind == "frames" and _differ_in_number(first, tensor) else kind
             raise InvalidArgumentError(
-                f"The {kind} of {samples[0].source!r} has shape {_shape_and_dtype(first)}, but the {kind} of "
-                f"{sample.source!r} has {_shape_and_dtype(tensor)}. "
+                f"The {kind} of {samples[0].source!r} and {sample.source!r} have different shapes: "
+                f"{_shape_and_dtype(first)} and {_shape_and_dtype(tensor)}. "
                 f"{_STACK_ADVICE[subject] if sizes is None else _PAD_ADVICE}"
             )
     shape = list(first.shape)
@@ -134,9 +134,9 @@ def _common_shape(
         number, largest = max(enumerate(tensors), key=lambda entry: entry[1].shape[dimension])
         if size is not None and largest.shape[dimension] > size:
             raise InvalidArgumentError(
-                f"The {kind} of {samples[number].source!r} has shape {_shape_and_dtype(largest)}, more than {size} in "
-                f"dimension {dimension}. Pad to a larger size, or make the sampler and the transforms return smaller "
-                "data."
+                f"The shape of the {kind} of {samples[number].source!r} is {_shape_and_dtype(largest)}, more than "
+                f"{size} in dimension {dimension}. Pad to a larger size, or make the sampler and the transforms return "
+                "smaller data."
             )
         shape[dimension] = math.ceil((size or largest.shape[dimension]) / multiple_of) * multiple_of
     return tuple(shape)

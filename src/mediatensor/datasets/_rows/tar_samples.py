@@ -63,7 +63,8 @@ class TarSamples(IterableDataset[Sample | Skipped]):
     as there are workers in all ranks together. Every sample is read once per epoch, whatever the number of workers. The
     random numbers of a sample depend on the seed, the epoch, the number of its shard and its position in the shard. The
     order of samples also depends on the number of workers. With `DataLoader`, an interrupted epoch can be resumed, even
-    with a different number of workers or ranks.
+    with a different number of workers or ranks. No sample is then lost or repeated, but with ``shuffle_buffer``, the
+    remaining samples come in another order, because the buffer is filled again.
 
     To resume an epoch, the loader must know the shard of each sample, and the sample's position in the shard.
     ``webdataset`` does not provide them, so `TarSamples` reads the shards itself. You can use a
