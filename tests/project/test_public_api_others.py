@@ -21,7 +21,7 @@ NOT_HERE = {
     "doctr.utils.multithreading.*": "a helper of docTR's own",
     "doctr.utils.repr.*": "a helper of docTR's own",
     "doctr.models.*factory*": "model hubs",
-    "doctr.models.*hub": "model hubs",
+    "doctr.models.*to*_hub": "model hubs",
     "doctr.models.DBNet.compute_distance": "a step inside",
     "doctr.models.DBNet.draw_thresh_map": "a step inside",
     "doctr.models.LWDETR.build_target": "a step inside",

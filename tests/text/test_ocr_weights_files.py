@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
+import json
 import math
 import os
 import pickle
@@ -30,6 +31,7 @@ from mediatensor.ocr.models import (
     detection_predictor,
     fast_tiny,
     find_weights,
+    from_hub,
     list_models,
     model_card,
     ocr_predictor,
@@ -455,3 +457,69 @@ def test_networks_that_are_not_finite_are_refused_as_their_files_are(task: str, 
     for one in (given, torch.compile(given)):
         with pytest.raises(WeightsError, match=rf"{type(given).__name__} has parameters that are not finite.* {name}:"):
             make(one)
+
+
+# What docTR 1.1 writes into config.json of a recogniser, with push_to_hf_hub.
+HUB_CONFIG = {
+    "mean": [0.694, 0.695, 0.693],
+    "std": [0.299, 0.296, 0.301],
+    "input_shape": [3, 32, 128],
+    "vocab": "abc12",
+    "url": None,
+    "arch": "crnn_mobilenet_v3_small",
+    "task": "recognition",
+}
+
+
+def write_repository(folder: Path, **changes: Any) -> torch.nn.Module:
+    """Write a repository as docTR's `push_to_hf_hub` does, and return its network."""
+    folder.mkdir(parents=True)
+    model = crnn_mobilenet_v3_small(vocab="abc12").eval()
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    (folder / "config.json").write_text(json.dumps(HUB_CONFIG | changes), encoding="utf-8")
+    return model
+
+
+def test_network_of_a_hub_repository_is_read_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The layout of huggingface_hub's cache: https://huggingface.co/docs/huggingface_hub/guides/manage-cache
+    repository = tmp_path / "hub" / "models--owner--reader"
+    stored = write_repository(repository / "snapshots" / "0a1b")
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("0a1b", encoding="utf-8")
+    image = torch.rand(1, 3, 32, 128)
+    with torch.inference_mode():
+        expected = stored(image, return_model_output=True)["out_map"]
+        monkeypatch.setenv("HF_HOME", str(tmp_path))
+        for model in (
+            from_hub("owner/reader", token=None),
+            from_hub("owner/reader", revision="0a1b", cache_dir=tmp_path / "hub"),
+            from_hub(repository / "snapshots" / "0a1b"),
+        ):
+            assert torch.equal(model(image, return_model_output=True)["out_map"], expected)
+            assert (model.vocab, model.cfg["mean"]) == ("abc12", HUB_CONFIG["mean"])
+    assert len(recognition_predictor(from_hub("owner/reader"))([np.zeros((32, 90, 3), np.uint8)])) == 1
+
+
+def test_missing_and_wrong_hub_repositories_raise(tmp_path: Path) -> None:
+    with pytest.raises(WeightsNotFoundError, match="hf download"):
+        from_hub("owner/reader", cache_dir=tmp_path)
+    with pytest.raises(WeightsNotFoundError, match=r"config\.json"):
+        from_hub(tmp_path)
+    for number, changes in enumerate(
+        (
+            {"arch": "other"},
+            {"arch": ["crnn_vgg16_bn"]},
+            {"arch": "crnn_vgg16_bn"},
+            {"vocab": "abc"},
+            {"vocab": [1, 2]},
+            {"input_shape": 3},
+            {"input_shape": [3, 10**9, 10**9]},
+            {"class_names": 3},
+        )
+    ):
+        write_repository(tmp_path / str(number), **changes)
+        with pytest.raises(WeightsError):
+            from_hub(tmp_path / str(number))
+    (tmp_path / "0" / "config.json").write_text("[" * 10_000, encoding="utf-8")
+    with pytest.raises(WeightsError, match="does not describe"):
+        from_hub(tmp_path / "0")

@@ -80,6 +80,7 @@ from .recognition import (
     vitstr_small,
 )
 from .table_structure import TableCenterNet, TableCenterNetPostProcessor, table_predictor, tablecenternet
+from .utils import from_hub
 from .zoo import kie_predictor, ocr_predictor, video_text_predictor
 
 __all__ = [
@@ -119,6 +120,7 @@ __all__ = [
     "fast_small",
     "fast_tiny",
     "find_weights",
+    "from_hub",
     "kie_predictor",
     "layout",
     "layout_predictor",

@@ -1,13 +1,15 @@
-"""Helpers for networks: load weights, export to ONNX, and restrict the characters of a recogniser."""
+"""Helpers for networks: load weights and repositories, export to ONNX, restrict the characters of a recogniser."""
 
 from __future__ import annotations
 
 import copy
 import importlib.util
+import json
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -15,19 +17,20 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from ..._engine.common.checks import shown
+from ..._engine.common.checks import path_text, shown
 from ..._engine.sources.output_files import writing
-from ...errors import InvalidArgumentError, MissingDependencyError
+from ...errors import InvalidArgumentError, MissingDependencyError, WeightsError, WeightsNotFoundError
 from ..utils._scores import to_ascii
 from ._networks.blocks import conv_sequence_pt
 from ._networks.transfers import uncompiled_module
-from ._networks.weights import load_pretrained_params
+from ._networks.weights import Checkpoint, check_file, check_input_shape, load_pretrained_params, read_safely
 
 __all__ = [
     "WhitelistHandle",
     "add_whitelist",
     "conv_sequence_pt",
     "export_model_to_onnx",
+    "from_hub",
     "load_pretrained_params",
     "set_device_and_dtype",
 ]
@@ -37,6 +40,81 @@ logger = logging.getLogger(__name__)
 _STRATEGIES = ("mask", "nearest")
 _MAPPINGS = ("anyascii", "weights")
 Module = TypeVar("Module", bound=nn.Module)
+
+
+def from_hub(
+    repo_id: str | os.PathLike[str],
+    revision: str = "main",
+    cache_dir: str | os.PathLike[str] | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Create a network from a docTR repository of the Hugging Face hub that is stored on this machine.
+
+    The repository has two files: ``config.json`` and ``pytorch_model.bin``. Nothing is downloaded, and no code from
+    the files is run.
+
+    Args:
+        repo_id: The name of a repository in the cache of ``huggingface_hub``, such as ``"owner/name"``, or the path of
+            a folder with the two files.
+        revision: The branch, tag or commit of a repository in the cache.
+        cache_dir: The folder of the cache; by default ``HF_HUB_CACHE``, or the folder ``hub`` in ``HF_HOME``, or
+            ``~/.cache/huggingface/hub``.
+        **kwargs: Other arguments of ``hf_hub_download`` concern downloads, and have no effect.
+
+    Returns:
+        The network in evaluation mode, for the arguments ``det_arch`` and ``reco_arch`` of predictors.
+
+    Raises:
+        WeightsNotFoundError: The repository, or a file of it, is not on this machine.
+        WeightsError: A file is damaged, is not from docTR, or names an unknown architecture.
+
+    Example:
+        >>> from mediatensor.ocr.models import from_hub, ocr_predictor
+        >>> reader = from_hub("Felix92/doctr-torch-parseq-multilingual-v1")  # doctest: +SKIP
+        >>> predictor = ocr_predictor(reco_arch=reader, pretrained=True)  # doctest: +SKIP
+    """
+    name = path_text("the repository", repo_id)
+    folder = Path(name) if os.path.isdir(name) else _cached_repository(name, revision, cache_dir)
+    file = folder / "config.json"
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+        arch, _, shape = config.pop("arch"), config.pop("task"), tuple(config.pop("input_shape"))
+        if not isinstance(vocab := config.get("vocab", ""), str):
+            raise TypeError("vocab is not a text")
+    except FileNotFoundError:
+        raise WeightsNotFoundError(
+            f"{folder} has no config.json: it is not a repository of docTR's networks."
+        ) from None
+    except (OSError, AttributeError, KeyError, TypeError, RecursionError, ValueError) as error:
+        raise WeightsError(f"{file} does not describe a network of docTR: {type(error).__name__}: {error}.") from None
+    check_input_shape(file, shape)
+    state = read_safely(check_file(folder / "pytorch_model.bin"))
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise WeightsError(f"{folder / 'pytorch_model.bin'} is not a state dict.")
+    options = {key: config[key] for key in ("classes", "num_classes", "class_names") if key in config}
+    if vocab:
+        options["input_shape"] = shape
+    model = Checkpoint(arch, state, vocab, options, shape).network()
+    model.cfg = {**config, **model.cfg, **{key: config[key] for key in ("mean", "std") if key in config}}
+    return model
+
+
+def _cached_repository(name: str, revision: str, cache_dir: str | os.PathLike[str] | None) -> Path:
+    """Return the folder of a repository's revision in the cache of ``huggingface_hub``."""
+    home = Path(os.environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
+    cache = Path(cache_dir or os.environ.get("HF_HUB_CACHE") or home / "hub")
+    repository = cache / f"models--{name.replace('/', '--')}"
+    try:
+        commit = (repository / "refs" / revision).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        commit = revision  # a commit has no file in refs
+    folder = repository / "snapshots" / commit
+    if not folder.is_dir():
+        raise WeightsNotFoundError(
+            f"There is no repository {name} of revision {revision} in {cache}, and no such folder. Nothing is "
+            "downloaded here: download it with huggingface_hub's command, hf download."
+        )
+    return folder
 
 
 class WhitelistHandle:

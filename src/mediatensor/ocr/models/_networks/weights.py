@@ -457,15 +457,19 @@ def _as_checkpoint(file: Path, stored: Any) -> Checkpoint:
         isinstance(name, str) and isinstance(value, Tensor) for name, value in stored["state_dict"].items()
     ):
         raise WeightsError(f"{file} is damaged: it lacks parts of a checkpoint.")
-    shape = stored["input_shape"]
+    check_input_shape(file, stored["input_shape"])
+    if _checksum(stored["state_dict"]) != stored.get("sha256"):
+        raise WeightsError(f"{file} is damaged: its parameters have another checksum.")
+    return Checkpoint(**{name: stored[name] for name in _FIELD_TYPES})
+
+
+def check_input_shape(file: Path, shape: Sequence[Any]) -> None:
+    """Raise an error unless the input shape in a file is empty, or channels, height and width within the limits."""
     if shape and not (len(shape) == 3 and all(type(size) is int and 0 < size <= _MAX_INPUT_SIZE for size in shape)):
         raise WeightsError(
             f"{file} asks for pictures of shape {shown(shape)}: channels, height and width must be from 1 to "
             f"{_MAX_INPUT_SIZE}."
         )
-    if _checksum(stored["state_dict"]) != stored.get("sha256"):
-        raise WeightsError(f"{file} is damaged: its parameters have another checksum.")
-    return Checkpoint(**{name: stored[name] for name in _FIELD_TYPES})
 
 
 def load_checkpoint(path: str | os.PathLike[str], task: str | None = None, archs: Sequence[str] = ()) -> Any:
