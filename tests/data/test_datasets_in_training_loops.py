@@ -212,6 +212,19 @@ def test_a_state_of_another_order_is_refused(others: dict[str, Any]) -> None:
     assert len(rows_of(same)) == 10
 
 
+@pytest.mark.parametrize("shuffle", [False, True, Shuffle(window=4), Shuffle(rows_together=2)], ids=str)
+def test_a_resumed_epoch_of_buckets_has_the_batches_of_an_uninterrupted_one(shuffle: bool | Shuffle) -> None:
+    def batches() -> RowBatches:
+        return RowBatches(dataset(23), 3, shuffle=shuffle, seed=2, bucket_by=lambda item: int(item.name[:-4]) % 5)
+
+    whole = list(batches())
+    assert len(whole) == 10  # five of them are not full
+    for num_batches in range(len(whole)):
+        resumed = batches()
+        resumed.load_state_dict(batches().state_dict(num_batches))
+        assert list(resumed) == whole[num_batches:]
+
+
 def test_a_state_of_files_with_other_numbers_of_rows_is_refused() -> None:
     state = RowBatches(dataset(2, rows_per_file=[1, 3]), 2).state_dict(1)
     with pytest.raises(InvalidArgumentError, match="order="):

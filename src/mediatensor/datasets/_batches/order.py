@@ -145,12 +145,14 @@ def _split_into_groups(
     whole: list[NDArray[np.int64]] = []
     filling: dict[Any, list[int]] = {}
     for row in order.tolist():
-        rows = filling.setdefault(bucket_of(row), [])
+        bucket = bucket_of(row)
+        rows = filling.pop(bucket, [])
         rows.append(row)
         if len(rows) == size:
             whole.append(np.array(rows))
-            rows.clear()
-    return whole, [np.array(rows) for rows in filling.values() if rows]
+        else:
+            filling[bucket] = rows  # by its last row, so that a resumed epoch, which lacks the first rows, is the same
+    return whole, [np.array(rows) for rows in filling.values()]
 
 
 def shuffle_quality(order: NDArray[np.int64], file_of_row: NDArray[np.int64], batch_size: int) -> dict[str, float]:
