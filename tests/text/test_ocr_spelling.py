@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from mediatensor.ocr.models._lines.characters import correct_spelling, correct_words, is_spelled
+from mediatensor.ocr.models._lines.characters import correct_spelling, correct_words, is_spelled, spell_degrees
 from mediatensor.ocr.models._lines.cutting import cut_lines, network_input
 from mediatensor.ocr.models._lines.reading import read_lines
 from mediatensor.ocr.utils.metrics import edit_distance
@@ -70,6 +70,18 @@ def test_several_uncertain_characters_are_decided_together() -> None:
 def test_only_latin_letters_digits_and_common_signs_are_spelled() -> None:
     assert all(map(is_spelled, "aZéßł09$%&"))
     assert not any(map(is_spelled, ["\u041e", "Σ", "漢", "\uff1a", " ", "→", "ab"]))
+
+
+def test_degrees_are_spelled_in_lines_without_east_asian_letters() -> None:
+    matplotlib = pytest.importorskip("matplotlib", reason="its fonts are used")
+    fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    for face, size in (("DejaVuSans", 20), ("DejaVuSans", 14), ("DejaVuSerif", 18)):
+        font = ImageFont.truetype(str(fonts / f"{face}.ttf"), size)
+        line = Image.new("RGB", (200, 44), "white")
+        ImageDraw.Draw(line).text((12, 30), "(80\u00b0C)", font=font, fill=40, anchor="ls")
+        ((text, _),) = reader().reco_predictor([np.array(line)])
+        assert text == "(80\u00b0C)"
+    assert spell_degrees("25\u2103\u4ee5\u4e0b") == list("25\u2103\u4ee5\u4e0b")
 
 
 ENGLISH = ["please", "return", "this", "message", "with", "number", "date", "total", "amount", "received", "before"]

@@ -52,6 +52,8 @@ MULTIPLICATION_SIGNS = "\u00d7\u00b7"
 # 0D 0A and Japanese dates.
 _LIKE_ZERO = frozenset("O\u041e\u039f\u00d8\u0398")
 _IN_NUMBERS = frozenset(".,:;/-+%()")
+# Networks often read these signs, which only East Asian fonts have, for two characters or after a degree sign.
+_DEGREES = {"\u2103": "\u00b0C", "\u2109": "\u00b0F"}
 NUM_ALTERNATIVES = 4
 """Number of candidate characters at an uncertain position."""
 SURE_PROBABILITY = 0.9
@@ -209,6 +211,21 @@ def replace_zeros(values: Sequence[str]) -> list[str]:
     return text
 
 
+def spell_degrees(values: Sequence[str]) -> list[str]:
+    """Replace the signs for degrees Celsius and Fahrenheit by two characters in lines without East Asian letters.
+
+    >>> "".join(spell_degrees("8\u2103, 37\u00b0\u2103")) == "8\u00b0C, 37\u00b0C"
+    True
+    """
+    if any(map(is_east_asian, values)):
+        return list(values)
+    spelled = list(values)
+    for place in [place for place, value in enumerate(values) if value in _DEGREES]:
+        has_sign = place > 0 and values[place - 1] == "\u00b0"
+        spelled[place] = _DEGREES[values[place]][has_sign:]
+    return spelled
+
+
 def is_east_asian(character: str) -> bool:
     """Return whether a character is a Chinese, Japanese or Korean letter."""
     return (
@@ -350,7 +367,7 @@ def doubts_of(
     """Return the other characters that are likely at the places of a line; see `correct_spelling` for the arguments."""
     doubts = {}
     for place, likely in alternatives.items():
-        scores = dict(likely)
+        scores = dict(likely) if len(values[place]) == 1 else {}
         # If the character is none of the candidates, the likeliest of them has at most what is left of the probability.
         left = min(max(1 - confidences[place], 1e-6), 1 - 1e-6)
         own = scores.pop(values[place], math.log((1 - left) / left))

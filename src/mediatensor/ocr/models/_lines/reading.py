@@ -34,6 +34,7 @@ from .characters import (
     ctc_best_path,
     doubts_of,
     replace_zeros,
+    spell_degrees,
 )
 from .cutting import LineBatch, line_cuts, network_input, scale_to_pixels, turn_quads
 from .ink import ink_of_line, inks_of_lines
@@ -287,7 +288,7 @@ def _texts_of(
     """
     values, confidences = [model.characters[label - 1] for label in found.labels], found.confidences.tolist()
     if not scores.shape[-1]:
-        return replace_zeros(values), {}
+        return spell_degrees(replace_zeros(values)), {}
     peaks = found.peak_steps
     is_doubtful = (scores[peaks][:, 1] > -MAX_BONUS) | (others[peaks][:, 0] != found.labels)
     candidates = {
@@ -297,7 +298,7 @@ def _texts_of(
         ]
         for place in np.flatnonzero(is_doubtful).tolist()
     }
-    values = replace_zeros(correct_spelling(values, confidences, candidates))
+    values = spell_degrees(replace_zeros(correct_spelling(values, confidences, candidates)))
     return values, doubts_of(values, confidences, candidates)
 
 
