@@ -83,6 +83,10 @@ def test_times_count_from_the_first_frame(tmp_path: Path) -> None:
     assert np.allclose(times, [[0.0, 0.04], [0.2, 0.24]], atol=1e-6)
 
 
+def test_version_is_that_of_decord() -> None:
+    assert decord.__version__ == "0.6.0"
+
+
 def test_bridges() -> None:
     reader = decord.VideoReader(CLIP)
     truth = VideoDecoder(CLIP, dimension_order="NHWC")[3:5]

@@ -19,6 +19,8 @@ from ._audio_reader import AudioReader, AVReader
 from ._video_reader import DECORDLimitReachedError, VideoLoader, VideoReader
 from .bridge import DECORDContext, NDArray, cpu, gpu
 
+__version__ = "0.6.0"  # the release of decord whose names are here
+
 __all__ = [
     "AVReader",
     "AudioReader",
@@ -28,6 +30,7 @@ __all__ = [
     "NDArray",
     "VideoLoader",
     "VideoReader",
+    "__version__",
     "bridge",
     "cpu",
     "gpu",
