@@ -84,6 +84,19 @@ def test_degrees_are_spelled_in_lines_without_east_asian_letters() -> None:
     assert spell_degrees("25\u2103\u4ee5\u4e0b") == list("25\u2103\u4ee5\u4e0b")
 
 
+def test_crosses_between_numbers_are_read_as_x() -> None:
+    matplotlib = pytest.importorskip("matplotlib", reason="its fonts are used")
+    fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    read = []
+    for face in ("DejaVuSerif", "DejaVuSerif-Bold", "DejaVuSerif-Italic"):
+        for size in (20, 24, 28):
+            font = ImageFont.truetype(str(fonts / f"{face}.ttf"), size)
+            line = Image.new("RGB", (int(font.getlength("1920\u00d71080")) + 2 * size, 2 * size), "white")
+            ImageDraw.Draw(line).text((size, 1.4 * size), "1920\u00d71080", font=font, fill=40, anchor="ls")
+            read.append(reader().reco_predictor([np.array(line)])[0][0])
+    assert read == ["1920x1080"] * 9
+
+
 ENGLISH = ["please", "return", "this", "message", "with", "number", "date", "total", "amount", "received", "before"]
 GERMAN = ["bitte", "senden", "diese", "Nachricht", "zurück", "unter", "Angabe", "Ihrer", "Rechnung"]
 

@@ -46,7 +46,7 @@ FIRST_EAST_ASIAN = 0x2E80
 """The first code point of the Chinese, Japanese and Korean blocks."""
 LAST_EAST_ASIAN = 0xFFF0
 """One past the last code point of the East Asian full-width and half-width forms."""
-MULTIPLICATION_SIGNS = "\u00d7\u00b7"
+CROSS, MIDDLE_DOT = "\u00d7", "\u00b7"
 """The multiplication cross and the middle dot, which networks confuse with x and with hyphens."""
 # Capital letters of three scripts. Letters that are often correct next to a zero are left out, such as those in 0o17,
 # 0D 0A and Japanese dates.
@@ -238,11 +238,10 @@ def is_east_asian(character: str) -> bool:
 def is_look_alike(character: str) -> bool:
     """Return whether networks tend to confuse a character with a similar Latin one.
 
-    Such characters are the multiplication cross (like x), the middle dot (like a hyphen), and East Asian signs such as
-    a full-width comma.
+    Such characters are the middle dot (like a hyphen), and East Asian signs such as a full-width comma.
     """
     sign = FIRST_EAST_ASIAN <= ord(character[:1] or " ") < LAST_EAST_ASIAN and not is_east_asian(character)
-    return sign or character in MULTIPLICATION_SIGNS
+    return sign or character == MIDDLE_DOT
 
 
 def fold_character(character: str) -> str:

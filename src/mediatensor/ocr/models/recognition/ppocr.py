@@ -24,6 +24,7 @@ from ...datasets import VOCABS
 from ...datasets.vocabs import languages_of, scripts_of
 from .._lines.characters import (
     BLANK,
+    CROSS,
     NUM_ALTERNATIVES,
     CtcCharacters,
     ctc_best_path,
@@ -240,6 +241,8 @@ class CtcLineRecognizer(nn.Module):
         names = ("_east_asian", "_look_alikes", "_spelled")
         for name, classes in zip(names, _special_classes(self.characters), strict=True):
             self.register_buffer(name, torch.tensor(classes, device=self.head.weight.device), persistent=False)
+        has_crosses = {CROSS, "x"} <= set(self.characters) and any(map(is_east_asian, self.characters))
+        self._crosses = tuple(self.characters.index(one) + 1 for one in (CROSS, "x")) if has_crosses else None
         self.cfg["vocab"] = self.vocab
 
     def set_classes(self, characters: Sequence[str], rows: Tensor) -> None:
@@ -351,8 +354,8 @@ class CtcLineRecognizer(nn.Module):
         The most probable class of each step is taken, and repetitions are merged (CTC best path).
 
         If the vocabulary has East Asian letters, some characters are returned only in lines that contain such letters:
-        the multiplication sign, and East Asian punctuation, such as a full-width colon. In all other lines, the most
-        probable other character is returned instead.
+        the middle dot, and East Asian punctuation, such as a full-width colon. In all other lines, the most probable
+        other character is returned instead, and ``x`` for a multiplication sign.
 
         Args:
             features: The result of the method `features`, (N, T, width).
@@ -377,7 +380,8 @@ class CtcLineRecognizer(nn.Module):
         """
         followed = BLANK if self._space is None else self._space
         probabilities, classes, spaces = best_classes(features, self.head, followed)
-        doubtful = self._look_alikes[classes].any(1) & ~self._east_asian[classes].any(1)
+        is_latin = ~self._east_asian[classes].any(1)
+        doubtful = self._look_alikes[classes].any(1) & is_latin
         if features.device.type != "cpu" or torch.compiler.is_compiling():
             # Both versions are computed for all lines. Checking which lines need the second would take longer, and
             # cannot be compiled.
@@ -389,6 +393,10 @@ class CtcLineRecognizer(nn.Module):
         elif doubtful.any():
             others = best_classes(features[doubtful], self.head, followed, self._look_alikes)
             probabilities[doubtful], classes[doubtful], spaces[doubtful] = others
+        if self._crosses is not None:
+            cross, letter = self._crosses
+            # If the cross was excluded instead, no character would be left in many places.
+            classes = torch.where((classes == cross) & is_latin[:, None], letter, classes)
         return probabilities, classes, spaces if self._space is not None else torch.zeros_like(spaces)
 
     def alternatives(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
