@@ -50,7 +50,7 @@ from .words import (
 
 # For the effect of each number and predicate, see benchmarks/results/ocr_rules.md.
 FILE = Path(__file__).with_name("scripts.npz")
-FILE_SHA256 = "5a5906c430747594c1121dfe377c4e02bc421b74d3f96e229d3699cbd44ddfb0"
+FILE_SHA256 = "ca4f92bde45fc1dad6773a359e831c5fac038278fe0caa5dd9583373616b2d37"
 SURE_OF_SCRIPT = 1.0
 """Lines are unreadable if the log odds of unreadable against readable scripts exceed this limit."""
 SURE_OF_SHORT = 1.25

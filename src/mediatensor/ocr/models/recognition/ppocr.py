@@ -168,7 +168,7 @@ default_cfgs: dict[str, dict[str, Any]] = {
             "139 FUNSD pages, F1 of words without boxes": 81.9,
             "130 SROIE receipts, character errors": 1.45,
         },
-        "sha256": "bfd42f51067015fdfbb84c8556dba227898f02c2ae81980d535773feaf46ee00",
+        "sha256": "a588db660cda9e91da9e7f4ef8ed71ae30dbdd1993a5c17c07c0382b39aae5a4",
         "package_files": (("mediatensor", "ocr/models/recognition/ppocr_v6_small_reco_tuned.pt"),),
     },
 }
@@ -664,7 +664,8 @@ def ppocr_v6_small_reco_tuned(pretrained: bool = False, **kwargs: Any) -> PPOCRR
     """Return the default recogniser: `ppocr_v6_small_reco`, trained further on lines that are hard to read.
 
     The lines were drawn in Latin letters: faxes, receipts, typewriters, dot matrix printers, and small or faint print.
-    The network and its characters are the same. It reads scanned forms and receipts better, and other pages as well.
+    The network is the same, and it knows one more character, U+201A. It reads scanned forms and receipts better, and
+    other pages as well.
 
     Args:
         pretrained: Load the weights, which are part of mediatensor. A file ``ppocr_v6_small_reco_tuned.pt`` in the
