@@ -90,6 +90,45 @@ def test_a_rate_out_of_all_proportion_makes_no_filter() -> None:
         AudioDecoder(sound, sample_rate=16_000).get_all_samples()
 
 
+def _pcm_in_flv(*packets: tuple[int, int]) -> bytes:
+    """A file of 16-bit mono PCM. Each packet, (milliseconds, 44100 or 22050), has 441 samples of 1/2."""
+    data = b"FLV\1\4\0\0\0\x09" + bytes(4)
+    for time, rate in packets:
+        body = bytes([{22050: 0x3A, 44100: 0x3E}[rate]]) + (1 << 14).to_bytes(2, "little") * 441
+        stamp = (time & 0xFFFFFF).to_bytes(3, "big") + bytes([time >> 24])
+        tag = b"\x08" + len(body).to_bytes(3, "big") + stamp + bytes(3) + body
+        data += tag + len(tag).to_bytes(4, "big")
+    return data
+
+
+@pytest.mark.parametrize("output_rate", [44100, 22050])
+@pytest.mark.parametrize(
+    "packets",
+    [
+        [(1_200_000_000, 44100), (1_200_000_010, 22050)],
+        [(80, 22050), (1_200_000_000, 44100)],
+        # More leaps in time than a call follows.
+        [*((200 + 100 * number, 44100) for number in range(1000)), (1_200_000_000, 44100), (1_200_000_010, 22050)],
+    ],
+    ids=["before", "at the change", "after other gaps"],
+)
+def test_gap_near_a_change_of_the_sample_rate_is_not_filled(packets: list[tuple[int, int]], output_rate: int) -> None:
+    packets = [*((10 * number, 44100) for number in range(8)), *packets]
+    length = sum(441 * output_rate / rate for _, rate in packets)
+    decoder = AudioDecoder(_pcm_in_flv(*packets), sample_rate=output_rate)
+    samples = [[decoder.get_all_samples()]]
+    if len(packets) < 1000:
+        samples += [
+            [decoder.get_samples_played_in_range(0.0)],
+            decoder.get_samples_played_in_ranges([(0.0, 0.05), (0.05, None)]),
+            list(decoder.chunks(1e6, sample_rate=output_rate)),
+        ]
+    for parts in samples:
+        data = torch.cat([part.data for part in parts], 1)
+        assert abs(data.shape[1] - length) <= (0 if output_rate == 44100 else 2 * len(packets))  # rounded at each gap
+        assert (data > 0.25).all()  # silence is 0
+
+
 class _BreaksHalfway(io.BytesIO):
     """A file whose second half cannot be read."""
 

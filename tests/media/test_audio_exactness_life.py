@@ -134,6 +134,17 @@ def test_zeros_after_adts_are_not_damage(folder: Path) -> None:
     assert torch.equal(AudioDecoder(path.read_bytes() + bytes(1000)).get_all_samples().data, whole)
 
 
+@pytest.mark.parametrize("sample_rate", [22050, 48000])
+def test_joined_files_of_other_rates_and_channels_are_whole(sample_rate: int) -> None:
+    parts = [(22050, 2), (44100, 2), (44100, 1)]
+    sounds = [AudioEncoder(torch.full((channels, 11520), 0.5), sample_rate=rate) for rate, channels in parts]
+    joined = torch.cat([sound.to_tensor("mp3") for sound in sounds])
+    length = AudioDecoder(joined, sample_rate=sample_rate).get_all_samples().data.shape[1]
+    least = sum(11520 * sample_rate // rate for rate, _ in parts)
+    padding = sum(4 * 1152 * sample_rate // rate for rate, _ in parts)
+    assert least <= length <= least + padding
+
+
 def write_flac(path: Path) -> list[bytes]:
     """Write 12 s of noise, and return the frames of the file."""
     noise = torch.rand(1, 96_000, generator=torch.Generator().manual_seed(0)) - 0.5

@@ -72,7 +72,7 @@ def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) 
             if not run.takes(found[0]):
                 # The frame has another form, so the new run does not count as a leap in time.
                 is_leap = False
-                run.limit = rescale_up(found[4] or found[1], plan.stream_rate, output.sample_rate)
+                run.limit = run.limit_before(found[4], plan)
             yield run
             # The length of the next run is unknown.
             expected_length = 0
@@ -102,11 +102,13 @@ class _Run(ABC):
         frame, self.position, _, _, section_start = first
         self.form = form
         self.length = 0
-        #: Number after the last sample, counted like ``position``. It exceeds ``position + length`` if there are gaps.
+        #: Number after the last sample, counted like ``position``. It exceeds ``position + length`` by the gaps of a
+        #: copied run.
         self.end = self.position
-        #: The sample of the output at which a run of another form follows; ``None`` if none follows.
+        #: The sample of the output at which a run of another form follows if there is no gap; ``None`` if none follows.
         self.limit: int | None = None
         rate = plan.output.sample_rate
+        self._section_start = section_start
         self._section_begin = rescale_up(section_start, plan.stream_rate, rate)
         self.output_begin = self._section_begin + rescale_up(self.position, form.sample_rate, rate)
         #: (number in the output, place in the run) of the first sample and, in a copied run, of each one after a gap.
@@ -133,9 +135,18 @@ class _Run(ABC):
             self._take(memory)
         if position > self.end and not self.is_resampled:
             self.places.append((self._section_begin + position, self.length))
-        self.end = position + length
+            self.end = position
+        self.end += length
         self.length += length
         return True
+
+    def limit_before(self, section_start: int, plan: SamplePlan) -> int:
+        """Return the sample of the output at which a run follows without a gap, in the section at ``section_start``."""
+        end, rate = self.end, plan.output.sample_rate
+        if section_start == self._section_start:
+            return self._section_begin + rescale_up(end, self.form.sample_rate, rate)
+        end = self._section_start + rescale_up(end, self.form.sample_rate, plan.stream_rate)
+        return rescale_up(end, plan.stream_rate, rate)
 
     def _empty_queue(self) -> None:
         if self._queue.length:
@@ -154,7 +165,8 @@ class _Run(ABC):
         if self.limit is None:
             return samples
         end = self.limit if last is None else min(self.limit, last)
-        missing = max(0, end - max(first, self.output_begin)) - samples.shape[1]
+        number, place = self.places[-1]
+        missing = max(0, end - max(first, number)) - (samples.shape[1] - place)
         # If the rates differ, the number of samples was rounded. Cut or pad it, so that the next run starts in its
         # place.
         return samples[:, :missing] if missing < 0 else np.pad(samples, ((0, 0), (0, missing)))
