@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import av
 import pytest
 
 import media
+from mediatensor._engine.common.messages import forget_warnings
 from mediatensor.cli import main
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import DecodeError
@@ -157,6 +159,23 @@ def test_missing_frame_is_found(
     monkeypatch.setattr(VideoDecoder, "__len__", lambda self: 39)  # the last one is missing
     found = verify_json(clip, capsys, code=1)
     assert (found["num_frames"], found["num_frames_linear"], found["num_mismatches"]) == (39, 40, 0)
+
+
+@pytest.mark.filterwarnings("error:.* is an HDR video")
+@pytest.mark.parametrize("command", ["verify", "scenes"])
+def test_commands_that_show_no_frames_do_not_warn_of_hdr(command: str, tmp_path: Path) -> None:
+    forget_warnings()
+    path = tmp_path / "hdr.mkv"
+    with av.open(path, "w") as container:
+        stream = container.add_stream("ffv1", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p10le"
+        stream.codec_context.color_trc = 16  # PQ
+        for _ in range(5):
+            container.mux(stream.encode(av.VideoFrame(64, 48, "yuv420p10le")))
+        container.mux(stream.encode(None))
+    with VideoDecoder(path) as decoder:
+        assert decoder.metadata.color_transfer_characteristic == "smpte2084"
+    assert main([command, str(path)]) == 0
 
 
 def test_video_that_does_not_decode_is_an_error(media_data: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from .._engine.common.messages import clock, counted
 from .._engine.sources.output_files import check_outputs
 from ..datasets._sources.manifests import csv_of_rows, write_rows
 from ..decoders import AudioDecoder, VideoDecoder
+from ..decoders._access import access_to
 from ..errors import InvalidArgumentError
 from ..samplers import find_scenes, speech_segments
 from ._console import STANDARD, check_manifest, emit, emit_bytes, emit_error, emit_json, for_each_file, shown_name
@@ -85,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _find_scenes(path: str, args: argparse.Namespace) -> list[_Segment]:
     with VideoDecoder(path, on_error="skip") as decoder:
+        access_to(decoder).video.hdr_transfer = None  # no warning: frames are measured, not shown
         scenes = find_scenes(
             decoder, threshold=args.threshold, min_seconds=args.min_seconds, key_frames_only=args.key_frames_only
         )

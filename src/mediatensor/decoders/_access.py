@@ -341,6 +341,7 @@ class VideoAccess:
             self.video.spec, steps=(), is_float=False, backend="cpu", device=torch.device("cpu"), is_approximate=False
         )
         video = OpenVideo(spec, OutputOptions(False, on_error, "scale"))
+        video.hdr_transfer = self.video.hdr_transfer  # `None` if the caller shows no frames
         own = None if isinstance(self._frames, ApproximateFrames) else self._frames
         frames = ExactFrames(video, None, None if own is None else own.index)
         try:
