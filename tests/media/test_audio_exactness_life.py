@@ -7,7 +7,6 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
-import av
 import numpy as np
 import pytest
 import torch
@@ -108,30 +107,6 @@ def test_packets_without_samples_are_damage(number: int, num_threads: int, tmp_p
         with pytest.raises(DecodeError, match="no samples"):
             decoder.get_all_samples()
         assert decoder.get_samples_played_in_range(2.0, 2.5).data.shape == (1, 4000)
-
-
-@pytest.mark.parametrize("name", ["mp3_cbr", "mp3_vbr", "mp3_mp4", "mp2", "aac_adts", "opus_mkv", "adpcm_swf_flv"])
-def test_packets_of_zeros_are_damage(name: str, folder: Path) -> None:
-    """Their decoders return no samples or fewer, or FFmpeg leaves them out."""
-    path = media_audio.make(name, folder)
-    with av.open(str(path)) as container:
-        packets = [bytes(packet) for packet in container.demux() if packet.size]
-    packet = packets[len(packets) * 2 // 3]
-    damaged = path.read_bytes().replace(packet, bytes(len(packet)))
-    with AudioDecoder(path) as decoder:
-        whole = decoder.get_samples_played_in_range(0.2, 0.5).data
-    for data in (damaged, damaged + bytes(1000)):
-        with AudioDecoder(data) as decoder:
-            assert torch.equal(decoder.get_samples_played_in_range(0.2, 0.5).data, whole)
-            for _ in range(2):
-                with pytest.raises(DecodeError):
-                    decoder.get_all_samples()
-
-
-def test_zeros_after_adts_are_not_damage(folder: Path) -> None:
-    path = media_audio.make("aac_adts", folder)
-    whole = AudioDecoder(path).get_all_samples().data
-    assert torch.equal(AudioDecoder(path.read_bytes() + bytes(1000)).get_all_samples().data, whole)
 
 
 @pytest.mark.parametrize("sample_rate", [22050, 48000])

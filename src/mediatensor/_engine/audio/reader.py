@@ -54,7 +54,6 @@ from ..containers.audio_frames import (
 from ..containers.boxes import ReadAt
 from ..containers.joined_files import (
     FrameWalk,
-    end_of_adts_frames,
     flac_audio_start,
     flac_block_size,
     flac_first_sample,
@@ -81,12 +80,6 @@ _CAN_BE_JOINED = frozenset(("flac", "mpegts", "ogg", "wv"))
 
 # If the time stamp of a Vorbis packet in Ogg differs from the counted time by more than this, it is a leap in time.
 _MAX_VORBIS_JITTER_SECONDS = 0.05
-
-# Smallest size of a frame of MPEG audio. Bytes that are read at once to find adjacent AAC frames.
-_MIN_FRAME_BYTES, _ADTS_LOOK_BYTES = 24, 1 << 16
-
-# Largest number of flipped bits in a damaged header, of the 28 bits that are the same in all AAC frames.
-_MAX_FLIPPED_BITS = 4
 
 # Largest size of the header of a FLAC frame.
 _FLAC_HEADER_BYTES = 16
@@ -141,16 +134,12 @@ class SoundReader(AudioReader):
         self._flac_block = 0
         self._flac_before: Any = None
         self.splices = set()
-        # Bytes that have only adjacent AAC frames, and how many bytes FFmpeg has left out since the last seek.
-        self.pts_after_damage: set[int | None] = set()
-        self._adts_span, self._adts_shift = range(0), 0
         self._further_parts: list[SpanSource] = []
         self._part_reader: AudioReader | None = None
         super().__init__(source, stream_index, num_threads)
         self._may_be_constant = self.format_name == "mp3"
         self._walk = FrameWalk(self.format_name == "mp3") if self.format_name in ("aac", "mp3") else None
         self._has_stated_size: bool | None = None
-        self._is_mpeg_audio = self.codec_name.removesuffix("float") in ("mp1", "mp2", "mp3")
         if self.format_name == "ogg" and self.codec_name == "vorbis":
             self._vorbis = vorbis_modes(self.extradata)
             time_base = self.stream_info().time_base or Fraction(1)
@@ -166,7 +155,6 @@ class SoundReader(AudioReader):
 
     def reopen(self) -> None:
         self._next = self._vorbis_block = self._vorbis_end = self._sought_page = self._flac_before = None
-        self._adts_span, self._adts_shift = range(0), 0
         super().reopen()
 
     def close(self) -> None:
@@ -179,7 +167,6 @@ class SoundReader(AudioReader):
 
     def seek(self, timestamp: int, number: int = 0) -> bool:
         self._flac_before = None
-        self._adts_span, self._adts_shift = range(0), 0
         if self._vorbis is not None:
             return self._seek_vorbis(self._vorbis, timestamp)
         if self._may_be_constant and self._frames is None:
@@ -238,39 +225,7 @@ class SoundReader(AudioReader):
             self._place(packet, *self._next)
         elif was_fresh and None not in (packet.pos, packet.pts, packet.duration):
             self._first = _FirstPacket(packet.pos, packet.pts, packet.duration)
-        if not was_fresh and self._follows_damage(packet):
-            self.pts_after_damage.add(packet.pts)
         return packet
-
-    def _follows_damage(self, packet: Any) -> bool:
-        """Return whether data that are not audio come before a frame of bare MP3 or AAC.
-
-        FFmpeg returns zeros as a part of the next packet of MPEG audio. It leaves out any data between AAC frames, and
-        does not count them in positions. They are a frame if they begin with zeros or nearly with a header. Other data
-        can be between joined files.
-        """
-        if self._is_mpeg_audio:
-            data = memoryview(packet)
-            if data[0] or bytes(data[:_MIN_FRAME_BYTES]).strip(b"\0"):
-                return False
-            return self.format_name != "mp3" or bool(bytes(data).strip(b"\0"))  # zeros at the end of a file
-        if self.format_name != "aac" or packet.pos is None or isinstance(self.byte_reader, RangeReader):
-            return False
-        position = packet.pos + self._adts_shift
-        if position in self._adts_span:
-            return False
-        return bool(self.look_at_bytes(lambda read_at, _: self._skips_data(read_at, position, bytes(packet))))
-
-    def _skips_data(self, read_at: ReadAt, position: int, frame: bytes) -> bool:
-        data = read_at(position, _ADTS_LOOK_BYTES)
-        at = data.find(frame)
-        start = max(at, 0)
-        self._adts_shift += start
-        self._adts_span = range(position + start, position + start + max(len(frame), end_of_adts_frames(data[start:])))
-        if at <= 0:
-            return False
-        header, lost = (int.from_bytes(one[:4], "big") >> 4 for one in (frame, data))
-        return not lost or (header ^ lost).bit_count() <= _MAX_FLIPPED_BITS
 
     def _place(self, packet: Any, frames: ConstantFrames | FrameWalk, number: int, position: int) -> None:
         """Set the time stamp of a packet, which must contain frame ``number`` and start at byte ``position``."""

@@ -50,9 +50,6 @@ _STATES_THE_END = "mov"
 # Once this demuxer has read a packet, it uses the packet's time for the whole page, so a seek needs a new demuxer.
 _SEEKS_ONLY_WHEN_FRESH = "ogg"
 
-# In these codecs, the first bits of a packet state how many samples it has.
-_STATES_LENGTHS = frozenset(("opus", "adpcm_swf"))
-
 # Number of first frames whose time stamps are compared with a count of samples.
 _NUM_FRAMES_TO_CHECK = 8
 
@@ -145,7 +142,6 @@ class AudioStream:
         held_back: FrameSlice | None = None
         is_complete = self.is_at_end = False
         section: _Section | None = None
-        lengths = _PacketLengths(clock) if self.codec in _STATES_LENGTHS else None
         between_files = _BetweenFiles() if self.reader.format_name in _JOINED_BY_TAGS else None
         rewind, self._rewind = self._rewind, None
         for item in decoded:
@@ -183,10 +179,6 @@ class AudioStream:
                     continue
                 section = None
                 pts = frame.pts
-                if lengths is not None and pts is not None and end is not None and lengths.is_wrong(pts, num_samples):
-                    if start is None or start < clock.position(pts):
-                        raise DecodeError(_damage_after(lengths.begin, "a packet states a wrong number of samples"))
-                    end = clock.position(pts)
                 if not is_counted:
                     position = self._position_after_seek(clock, pts, end, start)
                 else:
@@ -516,30 +508,6 @@ class _Section:
     @property
     def is_complete(self) -> bool:
         return self.stop is not None and self.length >= self.stop
-
-
-class _PacketLengths:
-    """Finds packets whose number of samples changes although the time to the next packet does not."""
-
-    def __init__(self, clock: SampleClock) -> None:
-        self._clock = clock
-        self._start: int | None = None
-        self._length = self._usual_length = 0
-        #: The first sample of the packet that was found.
-        self.begin = 0
-
-    def is_wrong(self, pts: int, num_samples: int) -> bool:
-        """Take the next packet. Return whether the previous one has another number of samples than it should have."""
-        start, self._start = self._start, self._clock.position(pts)
-        length, self._length = self._length, num_samples
-        if start is None or length == self._usual_length:
-            return False
-        rounding = max(self._clock.tolerance, float(self._clock.samples_per_tick))
-        if abs(self._start - start - self._usual_length) > rounding:
-            self._usual_length = length
-            return False
-        self.begin = start
-        return True
 
 
 class _BetweenFiles:

@@ -510,11 +510,6 @@ def _walk_adts(data: bytes, stop: int, first: bytes, most: int) -> tuple[int, in
     return at, number
 
 
-def end_of_adts_frames(data: bytes) -> int:
-    """Return the offset at which adjacent AAC frames of one sample rate end. The first one must be at offset 0."""
-    return _walk_adts(data, len(data) - _FRAME_HEADER_BYTES, data, len(data))[0] if len(data) > 2 else 0
-
-
 # Tags
 
 

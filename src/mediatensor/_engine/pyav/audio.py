@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from collections import deque
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Literal, NamedTuple
@@ -58,9 +58,6 @@ class AudioReader(StreamReader):
 
     #: Length of a joined file in seconds, summed over its parts; ``None`` if some part does not state its length.
     joined_seconds: float | None = None
-
-    #: Time stamps of packets with data before them that are not audio, where a frame was lost.
-    pts_after_damage: Set[int | None] = frozenset()
 
     #: Whether time stamps are numbers of samples that the frames themselves state.
     numbers_frames = False
@@ -130,8 +127,6 @@ class AudioReader(StreamReader):
             except (av.FFmpegError, ValueError) as error:
                 yield packet, [], UndecodablePacketError(error_text(error))
                 continue
-            if self.pts_after_damage and packet is not None and packet.pts in self.pts_after_damage:
-                yield packet, [], UndecodablePacketError("there are data instead of a frame")
             if packet is None:
                 for held, damage in self._undecodable(in_flight):
                     yield held, frames, None
