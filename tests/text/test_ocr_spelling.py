@@ -146,6 +146,12 @@ _STARTS, _ENDS = ("Quan", "Ves", "Holm", "Brix", "Tar", "Elling", "Mor", "Sund")
 )  # fmt: skip
 
 
+def test_english_pages_without_sure_accents_have_none() -> None:
+    assert corrected("J\u00c1YA", 1, "A", -3.0, ENGLISH) == "JAYA"
+    assert corrected("J\u00c1YA", 1, "A", -3.0, [*ENGLISH, "Caf\u00e9"]) == "J\u00c1YA"
+    assert corrected("J\u00c1YA", 1, "A", -3.0, GERMAN) == "J\u00c1YA"
+
+
 def test_words_of_a_page_help_to_read_faint_ones() -> None:
     matplotlib = pytest.importorskip("matplotlib", reason="its fonts are used")
     fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"

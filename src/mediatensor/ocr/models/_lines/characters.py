@@ -381,7 +381,8 @@ def correct_words(
 ) -> list[tuple[str, tuple[float, ...]]]:
     """Replace an uncertain character of each word of a page if this makes it a known word.
 
-    Known words are the sure words of the page, and English words if many of the sure ones are English.
+    Known words are the sure words of the page, and English words if many of the sure ones are English. If an English
+    page has no sure accent, accents are removed where the letter may have none.
 
     Args:
         words: The words of the page.
@@ -396,20 +397,38 @@ def correct_words(
     'Product'
     """
     runs = [
-        word[run.start() : run.end()].lower()
-        for word, own in zip(words, confidences, strict=True)
+        run[0].lower()
+        for word, own, others in zip(words, confidences, doubts, strict=True)
         for run in _LETTERS.finditer(word)
-        if min(own[run.start() : run.end()]) >= SURE_PROBABILITY
+        if min(own[slice(*run.span())]) >= SURE_PROBABILITY and others.keys().isdisjoint(range(*run.span()))
     ]
     long = [run for run in runs if len(run) >= FEWEST_LETTERS_OF_ENGLISH]
     num_english = sum(run in _english_words() for run in long)
     is_english = num_english >= max(FEWEST_ENGLISH, LEAST_ENGLISH * len(long))
     english = _english_words() if is_english else frozenset()
     of_page = Counter(runs)
+    has_accents = any(
+        place not in others and _base_of(letter) != letter
+        for word, others in zip(words, doubts, strict=True)
+        for place, letter in enumerate(word)
+    )
+    plain = list(map(_without_accents, words, doubts)) if is_english and not has_accents else words
     return [
         _find_known(word, own, {} if "@" in word else others, of_page, english)
-        for word, own, others in zip(words, confidences, doubts, strict=True)
+        for word, own, others in zip(plain, confidences, doubts, strict=True)
     ]
+
+
+def _without_accents(word: str, doubts: Doubts) -> str:
+    """Remove the accents of letters that may have none."""
+    bases = [_base_of(letter) for letter in word]
+    may_be_plain = [bases[place] in dict(doubts.get(place, ())) for place in range(len(word))]
+    return "".join(base if plain else own for own, base, plain in zip(word, bases, may_be_plain, strict=True))
+
+
+def _base_of(letter: str) -> str:
+    """Return a letter without its accents, such as ``e`` for ``\u00e9``; other characters as they are."""
+    return unicodedata.normalize("NFD", letter)[0] if letter.isalpha() and len(letter) == 1 else letter
 
 
 def _find_known(
