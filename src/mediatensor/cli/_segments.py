@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _find_scenes(path: str, args: argparse.Namespace) -> list[_Segment]:
     with VideoDecoder(path, on_error="skip") as decoder:
-        access_to(decoder).video.hdr_transfer = None  # no warning: frames are measured, not shown
+        access_to(decoder).omit_hdr_warning()
         scenes = find_scenes(
             decoder, threshold=args.threshold, min_seconds=args.min_seconds, key_frames_only=args.key_frames_only
         )

@@ -190,7 +190,7 @@ def plan_requests(num_frames: int, num_singles: int | None, seed: int) -> list[R
 def compare(file: str, stream_index: int | None, *, num_singles: int | None, seed: int) -> Comparison:
     """Fetch frames with the calls of `plan_requests`, and compare them with a linear decode of the file."""
     with VideoDecoder(file, stream_index=stream_index, dimension_order="NHWC") as decoder:
-        access_to(decoder).video.hdr_transfer = None  # no warning: frames are compared, not shown
+        access_to(decoder).omit_hdr_warning()
         video_stream_index, num_frames_at_open = decoder.stream_index, len(decoder)
         reference = read_reference(file, video_stream_index)
         if num_frames_at_open > len(reference):

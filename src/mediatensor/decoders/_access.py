@@ -171,6 +171,10 @@ class VideoAccess:
 
     # Methods that change how a decoder works. Call them only while no other call is running.
 
+    def omit_hdr_warning(self) -> None:
+        """Do not warn that HDR frames look gray, because the caller measures frames and does not show them."""
+        self.video.hdr_transfer = None
+
     def set_transforms(self, transforms: Sequence[object] | None) -> None:
         """Replace the transforms of the decoder. Random transforms draw new values at each call of this method."""
         checked = check_decoder_transforms(transforms)
@@ -341,7 +345,7 @@ class VideoAccess:
             self.video.spec, steps=(), is_float=False, backend="cpu", device=torch.device("cpu"), is_approximate=False
         )
         video = OpenVideo(spec, OutputOptions(False, on_error, "scale"))
-        video.hdr_transfer = self.video.hdr_transfer  # `None` if the caller shows no frames
+        video.hdr_transfer = self.video.hdr_transfer  # as `omit_hdr_warning` left it
         own = None if isinstance(self._frames, ApproximateFrames) else self._frames
         frames = ExactFrames(video, None, None if own is None else own.index)
         try:
