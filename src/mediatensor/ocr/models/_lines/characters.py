@@ -421,9 +421,12 @@ def correct_words(
 
 def _without_accents(word: str, doubts: Doubts) -> str:
     """Remove the accents of letters that may have none."""
-    bases = [_base_of(letter) for letter in word]
-    may_be_plain = [bases[place] in dict(doubts.get(place, ())) for place in range(len(word))]
-    return "".join(base if plain else own for own, base, plain in zip(word, bases, may_be_plain, strict=True))
+    letters = list(word)
+    for place, others in doubts.items():
+        base = _base_of(word[place])
+        if base in dict(others):
+            letters[place] = base
+    return "".join(letters)
 
 
 def _base_of(letter: str) -> str:
