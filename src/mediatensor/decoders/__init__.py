@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         VideoStreamMetadata,
         get_container_metadata,
     )
-    from .._engine.video.stream import CpuFallbackStatus
+    from .._engine.video.open_video import CpuFallbackStatus
     from ..backends import get_nvdec_cache_capacity, set_cuda_backend, set_nvdec_cache_capacity
     from ._audio_decoder import AudioDecoder, WavDecoder
     from ._audio_video_decoder import AudioVideoDecoder
@@ -98,7 +98,7 @@ __getattr__ = lazy_names(
         **dict.fromkeys(
             ("AudioPacketDecoder", "Packet", "RawAudioSamples", "RawFrame", "VideoPacketDecoder"), "._packet_decoders"
         ),
-        "CpuFallbackStatus": ".._engine.video.stream",
+        "CpuFallbackStatus": ".._engine.video.open_video",
         "FrameHole": ".._engine.index.holes",
         "FrameIndex": ".._engine.index.frame_index",
         **dict.fromkeys((name for name in __all__ if name.startswith("decode_")), "._image_decoders"),

@@ -30,7 +30,7 @@ from .._engine.sources.readers import MIN_REQUEST_BYTES
 from .._engine.video.approximate import ApproximateFrames
 from .._engine.video.batch import DecodedPicture, ErrorPolicy
 from .._engine.video.exact import ExactFrames
-from .._engine.video.stream import OpenVideo, OutputOptions
+from .._engine.video.open_video import OpenVideo, OutputOptions
 from ..errors import InvalidArgumentError, OutOfRangeError
 from ..frames import AudioSamples, Frame, FrameBatch
 from ..transforms._decoder_transforms import check_decoder_transforms, resolve_transforms, size_before_transforms

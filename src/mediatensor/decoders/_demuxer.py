@@ -33,7 +33,7 @@ from .._engine.pyav.reading import PacketDecoder, VideoReader, configure_audio_c
 from .._engine.pyav.stated_colours import open_frame_colours
 from .._engine.sources.source import Source, make_source
 from .._engine.video.handles import stream_parameters, why_not
-from .._engine.video.stream import CpuFallbackStatus, warn_of_fallback
+from .._engine.video.open_video import CpuFallbackStatus, warn_of_fallback
 from ..backends import choose_backend, get_backend, open_guarded
 from ..errors import ClosedError, InvalidArgumentError, StreamError
 from ._media_info import IndexedStream

@@ -26,7 +26,7 @@ from .._engine.video.approximate import ApproximateFrames
 from .._engine.video.batch import ErrorPolicy, SizeChangePolicy
 from .._engine.video.exact import ExactFrames
 from .._engine.video.handles import HandleSpec
-from .._engine.video.stream import CpuFallbackStatus, OpenVideo, OutputOptions
+from .._engine.video.open_video import CpuFallbackStatus, OpenVideo, OutputOptions
 from ..backends import ToneCurve, choose_backend
 from ..errors import InvalidArgumentError, MediaTensorError, StreamError
 from ..frames import Frame, FrameBatch

@@ -33,6 +33,7 @@ from ..index.indexing import (
 from ..pyav.exports import ExportKind, export_converter, grid_size
 from ..pyav.reading import VideoReader
 from .batch import CellWriter, DecodedPicture, DecodedRows, PictureWriter, PixelWriter, decode_rows
+from .open_video import OpenVideo
 from .packet_feed import IndexMismatchError
 from .plan import (
     ByIndex,
@@ -46,7 +47,6 @@ from .plan import (
     spanned_holes,
     warn_of_damage,
 )
-from .stream import OpenVideo
 
 
 class ExactFrames:
