@@ -61,11 +61,12 @@ class PixelWriter:
         self._size: tuple[int, int] | None = None
         self.pixels: NDArray[Any] | Tensor | None = None
 
-    def write(self, converter: PictureConverter, picture: Any, rows: Sequence[int], name: object) -> None:
+    def write(self, converter: PictureConverter, picture: Any, rows: Sequence[int], frame: int | str) -> None:
         """Convert a frame, write it to the first of ``rows``, and copy it to the rest.
 
-        Several threads can write at the same time if their rows differ. Raises `SizeChangeError` if the frame does not
-        have the size of earlier frames and must not be scaled. ``name`` is the name of the frame in the error message.
+        ``frame`` is its number or, in approximate mode, its time as text, such as ``"at 1.5 s"``. Several threads can
+        write at the same time if their rows differ. Raises `SizeChangeError` if the frame does not have the size of
+        earlier frames and must not be scaled.
         """
         orientation = converter.orientation_of(picture)
         if self._orientation is not None and not orientation.turns:
@@ -73,7 +74,7 @@ class PixelWriter:
         try:
             size = converter.output_size(picture, orientation)
         except SizeChangeError as error:
-            raise SizeChangeError(f"Frame {name} cannot be transformed: {error}") from None
+            raise SizeChangeError(f"Frame {frame} cannot be transformed: {error}") from None
         if self._size is None:
             with _allocating:
                 if self._size is None:
@@ -82,7 +83,7 @@ class PixelWriter:
                     self._size = pixels_size
         pixels: Any = self.pixels
         if size != self._size and self._scale_to is None:
-            raise self._size_change(name, size, pixels.shape[1:3])
+            raise self._size_change(frame, size, pixels.shape[1:3])
         first = rows[0]
         with stages.CONVERT:
             converter.write(picture, orientation, pixels[first])
@@ -90,9 +91,9 @@ class PixelWriter:
                 for row in rows[1:]:
                     pixels[row] = pixels[first]
 
-    def _size_change(self, name: object, size: tuple[int, int], size_before: tuple[int, int]) -> SizeChangeError:
+    def _size_change(self, frame: int | str, size: tuple[int, int], size_before: tuple[int, int]) -> SizeChangeError:
         return SizeChangeError(
-            f"Frame {name} is {size[1]}x{size[0]} (width x height), but the frames before it are "
+            f"Frame {frame} is {size[1]}x{size[0]} (width x height), but the frames before it are "
             f"{size_before[1]}x{size_before[0]}: the resolution of the stream changes. "
             "Pass on_size_change='scale' or transforms=[Resize(...)], or decode such frames one by one."
         )
@@ -104,9 +105,9 @@ class PixelWriter:
 class CellWriter(PixelWriter):
     """Writes the data that codecs export about the blocks of a frame; see `ExportConverter`."""
 
-    def _size_change(self, name: object, size: tuple[int, int], size_before: tuple[int, int]) -> SizeChangeError:
+    def _size_change(self, frame: int | str, size: tuple[int, int], size_before: tuple[int, int]) -> SizeChangeError:
         return SizeChangeError(
-            f"Frame {name} has {size[1]}x{size[0]} cells of {CELL}x{CELL} pixels (width x height), but the frames "
+            f"Frame {frame} has {size[1]}x{size[0]} cells of {CELL}x{CELL} pixels (width x height), but the frames "
             f"before it have {size_before[1]}x{size_before[0]}: the resolution of the stream changes. Ask for frames "
             "of one resolution at a time."
         )
@@ -164,9 +165,11 @@ class PictureWriter(PixelWriter):
         super().__init__(num_rows)
         self.pixels = np.empty(num_rows, object)
 
-    def write(self, converter: PictureConverter, picture: Any, rows: Sequence[int], name: object) -> None:
+    def write(self, converter: PictureConverter, picture: Any, rows: Sequence[int], frame: int | str) -> None:
+        """Store a picture in each of ``rows``. ``frame`` is its number: approximate mode does not use this writer."""
+        assert isinstance(frame, int)
         for row in rows:
-            cast("NDArray[Any]", self.pixels)[row] = DecodedPicture(cast(int, name), picture, converter)
+            cast("NDArray[Any]", self.pixels)[row] = DecodedPicture(frame, picture, converter)
 
     def start_over(self) -> None:
         """Do nothing: the rows that have been written will all be written again."""
@@ -295,9 +298,10 @@ def _known_failures(index: FrameIndex, wanted: Sequence[int], on_error: ErrorPol
     return failed | dict.fromkeys(damaged, IS_FLAGGED)
 
 
-def damage_error(name: object) -> DecodeError:
+def damage_error(frame: int | str) -> DecodeError:
+    """Return the error for a damaged frame; ``frame`` is its number, or its time as in `PixelWriter.write`."""
     return DecodeError(
-        f"Frame {name} is damaged: {IS_FLAGGED}. on_error='keep' gives it as it is, 'skip' and 'nearest' leave it out "
+        f"Frame {frame} is damaged: {IS_FLAGGED}. on_error='keep' gives it as it is, 'skip' and 'nearest' leave it out "
         "or put the nearest frame in its place."
     )
 
