@@ -179,7 +179,8 @@ class PictureWriter(PixelWriter):
 class DecodedRows:
     """The result of one call: a decoded frame in each row, and reports about damaged and missing frames."""
 
-    pixels: NDArray[Any] | Tensor | None  # (N, H, W, 3); None if there is no row
+    # (N, H, W, C) in the converter's format, or objects (N,) from `PictureWriter`; ``None`` if nothing was written.
+    pixels: NDArray[Any] | Tensor | None
     frames: Sequence[int]  # index of the frame in each row
     replaced: tuple[ReplacedFrame, ...] = ()
     damaged: Set[int] = frozenset()  # indices of the damaged frames
