@@ -29,7 +29,7 @@ B = TypeVar("B", covariant=True)
 class DataLoader(torch.utils.data.DataLoader[B]):
     """A torch ``DataLoader`` for media datasets that can shuffle rows, divide them among ranks, and resume an epoch.
 
-    A row is one item of the dataset, for example a clip; a file can have several rows. Each iteration over the loader
+    A row is one sample of the dataset, such as a clip; a file can have several rows. Each iteration over the loader
     reads one epoch, starting with epoch 0. After resuming, ``for _ in range(loader.epoch, num_epochs)`` iterates over
     the remaining epochs. `state_dict` counts only the batches that your loop *received*, although workers may have read
     more. Resuming reads these extra batches again, so your loop does not miss a row or get it twice.

@@ -21,7 +21,7 @@ from .._sources.items import Item
 
 @dataclass(frozen=True)
 class Shuffle:
-    """Settings for shuffling the rows of a dataset. A row is one item, for example a clip of a file.
+    """Settings for shuffling the rows of a dataset. A row is one sample, such as a clip of a file.
 
     By default, every order of all rows is equally likely. This is slow if each file has several rows, because the file
     is usually opened again for each of its rows. Reading is faster if rows of one file are close to each other: a file
