@@ -9,7 +9,7 @@ from ._audio_clips import AudioClips, AudioRecipe, VideoAudioClips, VideoAudioRe
 from ._batches.collate import pad, ragged, stack, stack_columns
 from ._batches.loader import BatchIterator, DataLoader
 from ._batches.order import Shuffle, shuffle_quality
-from ._batches.resuming import RowBatches
+from ._batches.row_batches import RowBatches
 from ._batches.to_device import ToDevice
 from ._check.checking import check_dataset
 from ._check.findings import FINDING_KINDS, CheckedFile, Finding, FindingKind, MediaFacts

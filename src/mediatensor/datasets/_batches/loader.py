@@ -21,7 +21,7 @@ from .._rows.tar_samples import TarSamples
 from .._sources.items import Item
 from .collate import stack, stack_columns
 from .order import Shuffle, Weights
-from .resuming import RowBatches, StreamProgress, WithRows
+from .row_batches import RowBatches, StreamProgress, WithRows
 
 B = TypeVar("B", covariant=True)
 

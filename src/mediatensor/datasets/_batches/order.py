@@ -1,4 +1,7 @@
-"""The rows of an epoch: their choice by weights, their order, and their division into training steps."""
+"""Functions that compute the rows of an epoch: choose them by weights, order them, divide them into training steps.
+
+They keep no position in an epoch. `RowBatches` in ``row_batches.py`` calls them.
+"""
 
 from __future__ import annotations
 

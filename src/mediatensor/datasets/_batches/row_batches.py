@@ -1,11 +1,13 @@
-"""The order of rows in an epoch, and the position reached in it.
+"""`RowBatches`: the batch sampler, which chooses the rows of each batch and records the position in an epoch.
 
-`RowBatches` is for datasets whose rows can be read in any order, `StreamProgress` for rows read from a stream.
+Its order of rows comes from the functions of ``order.py``. For rows that come from a stream in a given order,
+`StreamProgress` records the position.
 """
 
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -26,6 +28,7 @@ from .order import RowClasses, RowWeights, Shuffle, Weights, describe_order, epo
 
 _STATE_VERSION = 1
 
+sys.modules[f"{__package__}.resuming"] = sys.modules[__name__]  # the name of this module in older pickles
 
 #: The batches of each training step: for each rank, an array of rows, or of indices of rows.
 _Steps = list[list[NDArray[np.int64]]]
