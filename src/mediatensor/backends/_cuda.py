@@ -227,7 +227,7 @@ class _CudaDecoder(PictureDecoder):
 
     def decode(self, packet: Any | None) -> Sequence[Picture]:
         try:
-            frames = self._context.decode(packet)
+            pictures = self._context.decode(packet)
         except EOFError:
             return []
         except CUDA_DECODE_ERRORS as error:
@@ -236,18 +236,18 @@ class _CudaDecoder(PictureDecoder):
             self._has_failed = True
             raise
         stream = self._stream
-        for frame in frames:
-            if frame.format.name != "cuda":  # decoded in software
+        for picture in pictures:
+            if picture.format.name != "cuda":  # decoded in software
                 raise self._failure(
                     f"Video not supported: NVDEC cannot decode this {stream.codec} stream (profile {stream.profile}, "
                     f"{stream.pixel_format}, {stream.width}x{stream.height})."
                 )
-            if (frame.width, frame.height) != (stream.width, stream.height):
+            if (picture.width, picture.height) != (stream.width, stream.height):
                 raise self._failure(
-                    f"Video not supported: a picture of {frame.width}x{frame.height} (width x height) in a stream of "
-                    f"{stream.width}x{stream.height}, which is cropped at the top or left, or changes its size."
+                    f"Video not supported: a picture of {picture.width}x{picture.height} (width x height) in a stream "
+                    f"of {stream.width}x{stream.height}, which is cropped at the top or left, or changes its size."
                 )
-        return frames  # type: ignore[no-any-return]
+        return pictures  # type: ignore[no-any-return]
 
     def _failure(self, message: str) -> DeviceError:
         self._has_failed = True

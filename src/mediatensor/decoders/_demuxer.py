@@ -18,7 +18,7 @@ from .._engine.common.interrupts import interrupts_kept
 from .._engine.common.locks import Closing, ForkSafeLock
 from .._engine.common.pictures import Orientation
 from .._engine.index.frame_index import FrameIndex, note_source
-from .._engine.index.scan import first_frame
+from .._engine.index.scan import first_picture
 from .._engine.metadata import (
     AudioStreamHeaderMetadata,
     DemuxerMetadata,
@@ -401,6 +401,6 @@ def _stated_orientation(source: Source, stream_index: int) -> Orientation | None
     Frames that another device decodes lack the orientation that the container states.
     """
     with closing(VideoReader(source, stream_index, 1)) as reader, suppress(StreamError):
-        if (frame := first_frame(reader)) is not None:
-            return orientation_of(frame)
+        if (picture := first_picture(reader)) is not None:
+            return orientation_of(picture)
     return None

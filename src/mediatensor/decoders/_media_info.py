@@ -16,7 +16,7 @@ from .._engine.audio.reader import SoundReader
 from .._engine.index.frame_index import FrameIndex
 from .._engine.index.index_file import SourceIdentity, identify
 from .._engine.index.indexing import cached_index, index_by_decoding, index_stream, store_index
-from .._engine.index.scan import first_frame
+from .._engine.index.scan import first_picture
 from .._engine.metadata import Chapter, container_metadata, video_stream_metadata
 from .._engine.pyav.opening import ContainerInfo, StreamInfo, read_container_info
 from .._engine.pyav.pixels import orientation_of
@@ -158,13 +158,13 @@ def _scan(info: VideoInfo, stream: IndexedStream) -> VideoInfo:
     index = stream.make_index()
     index, failure = _decode_first_frame(stream, index)
     try:
-        frame = first_frame(stream.reader)
+        picture = first_picture(stream.reader)
     except MediaTensorError:
-        frame = None
+        picture = None
     rotation, size = None, (stream.stream_info.height or 1, stream.stream_info.width or 1)
-    if frame is not None:
-        orientation = orientation_of(frame)
-        rotation, size = orientation.rotation, orientation.size(frame.height, frame.width)
+    if picture is not None:
+        orientation = orientation_of(picture)
+        rotation, size = orientation.rotation, orientation.size(picture.height, picture.width)
     metadata = video_stream_metadata(
         stream.stream_info,
         stream.container_info.duration_seconds,

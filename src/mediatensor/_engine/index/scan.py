@@ -283,19 +283,19 @@ def scan_frames(reader: VideoReader, probed: Collection[int]) -> tuple[list[Fram
         for probe in probes:
             probe.feed(packet)
         num_packets += packet is not None
-        frames = _decode(reader, packet)
-        if frames is None and packet is not None:
+        pictures = _decode(reader, packet)
+        if pictures is None and packet is not None:
             refused.append(num_packets - 1)
-        for frame in frames or ():
+        for picture in pictures or ():
             records.append(
                 FrameRecord(
-                    pts=frame.pts,
-                    dts=frame.dts,
-                    duration=frame.duration or 0,
+                    pts=picture.pts,
+                    dts=picture.dts,
+                    duration=picture.duration or 0,
                     num_packets=num_packets,
-                    fingerprint=fingerprint(frame),
-                    is_corrupt=bool(frame.is_corrupt),
-                    is_key=is_key_frame(frame, codec),
+                    fingerprint=fingerprint(picture),
+                    is_corrupt=bool(picture.is_corrupt),
+                    is_key=is_key_frame(picture, codec),
                 )
             )
         if packet is None:
@@ -304,43 +304,43 @@ def scan_frames(reader: VideoReader, probed: Collection[int]) -> tuple[list[Fram
 
 
 class _Probe:
-    """Starts decoding at a key frame packet, and stops when the frame with the packet's pts comes out."""
+    """Starts decoding at a key frame packet, and stops when the picture with the packet's pts comes out."""
 
     def __init__(self, reader: VideoReader, pts: int | None) -> None:
         self._decoder: PacketDecoder | None = reader.open_another_decoder()
         self._pts = pts
         self._num_left = MAX_DELAY_PACKETS
-        #: (pts, fingerprint) of the frame; ``None`` as long as it has not come out.
+        #: (pts, fingerprint) of the picture; ``None`` as long as it has not come out.
         self.result: tuple[int | None, int] | None = None
 
     def feed(self, packet: Any | None) -> None:
         if self._decoder is None:
             return
-        frames = _decode(self._decoder, packet) or ()
-        self.result = next(((frame.pts, fingerprint(frame)) for frame in frames if frame.pts == self._pts), None)
+        pictures = _decode(self._decoder, packet) or ()
+        self.result = next(((one.pts, fingerprint(one)) for one in pictures if one.pts == self._pts), None)
         self._num_left -= 1
         if self.result is not None or packet is None or not self._num_left:
             self._decoder.close()
             self._decoder = None
 
 
-def first_frame(reader: VideoReader) -> Any | None:
-    """Decode and return the first frame of the stream. Feed more packets than the first one only if this is needed."""
+def first_picture(reader: VideoReader) -> Any | None:
+    """Decode and return the first picture of the stream. Feed more packets than the first one only if needed."""
     for numbers in (range(1), itertools.count()):
         reader.rewind()
         for _ in numbers:
             packet = reader.read_packet()
             if packet is None:
                 break
-            if frames := _decode(reader, packet):
-                return frames[0]
-        if frames := _decode(reader, None):
-            return frames[0]
+            if pictures := _decode(reader, packet):
+                return pictures[0]
+        if pictures := _decode(reader, None):
+            return pictures[0]
     return None
 
 
 def _decode(decoder: VideoReader | PacketDecoder, packet: Any | None) -> Sequence[Any] | None:
-    """Feed a packet to the codec; return the frames that come out, or ``None`` if the codec refuses the packet."""
+    """Feed a packet to the codec; return the pictures that come out, or ``None`` if the codec refuses the packet."""
     try:
         return decoder.decode(packet)
     except UndecodablePacketError:

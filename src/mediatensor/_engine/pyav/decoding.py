@@ -43,15 +43,15 @@ class PlanarPicture(NamedTuple):
 def decode_png_16(png: bytes) -> NDArray[np.uint16]:
     """Decode a 16-bit PNG file to an array (H, W, C). The checksums of the file must be valid."""
     try:
-        frame = _decode("png", png)
+        picture = _decode("png", png)
     except av.FFmpegError as error:
         raise UndecodableImageError(error_text(error)) from error
-    if frame is None or frame.format.name not in _CHANNELS:
+    if picture is None or picture.format.name not in _CHANNELS:
         raise UndecodableImageError("the codec gave no picture of 16 bits")
-    channels, plane = _CHANNELS[frame.format.name], frame.planes[0]
+    channels, plane = _CHANNELS[picture.format.name], picture.planes[0]
     stride = plane.line_size // 2
-    lines = np.frombuffer(plane, ">u2", count=frame.height * stride).reshape(frame.height, stride)
-    return lines[:, : frame.width * channels].reshape(frame.height, frame.width, channels).astype(np.uint16)
+    lines = np.frombuffer(plane, ">u2", count=picture.height * stride).reshape(picture.height, stride)
+    return lines[:, : picture.width * channels].reshape(picture.height, picture.width, channels).astype(np.uint16)
 
 
 def avif_planes(
@@ -95,9 +95,9 @@ def _planar_pictures(source: Source, index: int, num_pictures: int, num_threads:
     try:
         context.thread_type, context.thread_count = "AUTO", num_threads
         count = 0
-        for frame in container.decode(stream):
+        for picture in container.decode(stream):
             count += 1
-            yield _planar_picture(frame)
+            yield _planar_picture(picture)
         if count < num_pictures:
             raise UndecodableImageError(f"{count} of its {num_pictures} pictures can be decoded")
     except av.FFmpegError as error:
@@ -107,15 +107,15 @@ def _planar_pictures(source: Source, index: int, num_pictures: int, num_threads:
         close_container(container, reader)
 
 
-def _planar_picture(frame: Any) -> PlanarPicture:
-    depth = frame.format.components[0].bits
+def _planar_picture(picture: Any) -> PlanarPicture:
+    depth = picture.format.components[0].bits
     size = 1 if depth == 8 else 2
     planes = [
         np.frombuffer(plane, f"<u{size}").reshape(-1, plane.line_size // size)[: plane.height, : plane.width]
-        for plane in frame.planes
+        for plane in picture.planes
     ]
     return PlanarPicture(
-        planes, depth, frame.format.name.startswith("gbr"), int(frame.colorspace), frame.color_range == 2
+        planes, depth, picture.format.name.startswith("gbr"), int(picture.colorspace), picture.color_range == 2
     )
 
 
@@ -138,8 +138,8 @@ def _decode(codec: str, data: bytes) -> Any:
     assert isinstance(context, VideoCodecContext)
     context.thread_type, context.thread_count = "NONE", 1
     context.options = {"err_detect": "explode"}
-    frames = [*context.decode(make_packet(data)), *context.decode(None)]
-    return frames[0] if frames else None
+    pictures = [*context.decode(make_packet(data)), *context.decode(None)]
+    return pictures[0] if pictures else None
 
 
 class LinearFrame(NamedTuple):
@@ -163,13 +163,13 @@ def linear_decode(source: object, stream_index: int | None = None, *, num_kept: 
         converter = FrameConverter()
         orientation = None
         kept: deque[Any] = deque(maxlen=num_kept)
-        for frame in _frames(reader):
-            kept.append(frame)
-            orientation = orientation or converter.orientation_of(frame)
-            rgb = np.empty((*converter.output_size(frame, orientation), 3), np.uint8)
-            converter.write(frame, orientation, rgb)
-            known = frame.pts is not None and time_base is not None
-            yield LinearFrame(frame.pts, float(frame.pts * time_base) if known and time_base else None, rgb)
+        for picture in _pictures(reader):
+            kept.append(picture)
+            orientation = orientation or converter.orientation_of(picture)
+            rgb = np.empty((*converter.output_size(picture, orientation), 3), np.uint8)
+            converter.write(picture, orientation, rgb)
+            known = picture.pts is not None and time_base is not None
+            yield LinearFrame(picture.pts, float(picture.pts * time_base) if known and time_base else None, rgb)
     finally:
         reader.close()
 
@@ -180,7 +180,7 @@ def _open_decoder(reader: VideoReader) -> PacketDecoder:
     return PacketDecoder(context, colours)
 
 
-def _frames(reader: VideoReader) -> Iterator[Any]:
+def _pictures(reader: VideoReader) -> Iterator[Any]:
     failure: ReadError | None = None
     while True:
         try:

@@ -54,13 +54,13 @@ class ColourTable:
         self._size: tuple[int, int] | None = None
         self._num_pushed = 0
 
-    def map(self, frame: Any) -> tuple[NDArray[np.float32], ...]:
-        """Return red, green and blue of a frame, each a view (height, width), not rotated.
+    def map(self, picture: Any) -> tuple[NDArray[np.float32], ...]:
+        """Return red, green and blue of a picture, each a view (height, width), not rotated.
 
         Raises `DecodeError` if FFmpeg cannot convert the frame to RGB.
         """
         try:
-            rgb = self._to_rgb.convert(frame)
+            rgb = self._to_rgb.convert(picture)
             size = (rgb.width, rgb.height)
             if size != self._size:
                 self._build(*size)
@@ -70,8 +70,8 @@ class ColourTable:
             mapped = self._graph.pull()
         except av.FFmpegError as error:
             raise DecodeError(
-                f"A frame could not be converted to RGB from format {frame.format.name}: {error_text(error)}. The file "
-                "may be damaged."
+                f"A frame could not be converted to RGB from format {picture.format.name}: {error_text(error)}. The "
+                "file may be damaged."
             ) from error
         self._size = size
         self._num_pushed += 1
@@ -99,42 +99,42 @@ class ColourTable:
         self._num_pushed = 0
 
 
-def stored_format(frame: Any) -> dict[str, Any] | None:
-    """Return the fields of `VideoSettings` that describe a decoded frame: its size, format, colours and display matrix.
+def stored_format(picture: Any) -> dict[str, Any] | None:
+    """Return the fields of `VideoSettings` that describe a picture: its size, format, colours and display matrix.
 
     Return ``None`` for a format that `cover` does not support.
     """
-    name = frame.format.name
-    if not _PLANAR_FORMAT.fullmatch(name) or any(plane.line_size < 0 for plane in frame.planes):
+    name = picture.format.name
+    if not _PLANAR_FORMAT.fullmatch(name) or any(plane.line_size < 0 for plane in picture.planes):
         return None
-    matrix = side_data_of(frame, Type.DISPLAYMATRIX)
+    matrix = side_data_of(picture, Type.DISPLAYMATRIX)
     return {
-        "height": frame.height,
-        "width": frame.width,
+        "height": picture.height,
+        "width": picture.width,
         "pixel_format": name,
         "colour": Colour(
-            int(frame.colorspace),
-            int(frame.color_primaries),
-            int(frame.color_trc),
-            int(frame.color_range),
+            int(picture.colorspace),
+            int(picture.color_primaries),
+            int(picture.color_trc),
+            int(picture.color_range),
             is_rgb=False,
         ),
         "display_matrix": None if matrix is None else struct.unpack("=9i", bytes(matrix)[:36]),
     }
 
 
-def cover(frame: Any, boxes: Sequence[Box], *, height: int, width: int, pixel_format: str) -> Any:
-    """Return a copy of a frame in which boxes are black. The copy has no side data, such as closed captions.
+def cover(picture: Any, boxes: Sequence[Box], *, height: int, width: int, pixel_format: str) -> Any:
+    """Return a copy of a picture in which boxes are black. The copy has no side data, such as closed captions.
 
-    A frame of another size or format is converted to the given one, for which `stored_format` must return a value.
+    A picture of another size or format is converted to the given one, for which `stored_format` must return a value.
     """
-    orientation, colour_range = orientation_of(frame), int(frame.color_range)
-    if (frame.height, frame.width, frame.format.name) != (height, width, pixel_format):
-        frame = frame.reformat(width=width, height=height, format=pixel_format)
+    orientation, colour_range = orientation_of(picture), int(picture.color_range)
+    if (picture.height, picture.width, picture.format.name) != (height, width, pixel_format):
+        picture = picture.reformat(width=width, height=height, format=pixel_format)
     copy = av.VideoFrame(width, height, pixel_format)
     lowest_luma = 0 if colour_range == _FULL_RANGE or pixel_format.startswith("yuvj") else _LOWEST_LUMA
-    for number, (stored, target) in enumerate(zip(component_planes(frame), component_planes(copy), strict=True)):
-        pixels, bits = target.numpy(), frame.format.components[number].bits
+    for number, (stored, target) in enumerate(zip(component_planes(picture), component_planes(copy), strict=True)):
+        pixels, bits = target.numpy(), picture.format.components[number].bits
         np.copyto(pixels, stored.numpy())
         fill_boxes(orientation.apply(pixels), boxes, 1 << (bits - 1) if number else lowest_luma << (bits - 8))
     return copy

@@ -1,4 +1,4 @@
-"""Convert decoded frames to arrays of RGB, luma or stored planes; apply orientation, resize, crop and pad."""
+"""Convert decoded pictures to arrays of RGB, luma or stored planes; apply orientation, resize, crop and pad."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ _NAMES_IN_FILTERS = {_BT601: "smpte170m", _BT2020: "bt2020nc"}
 _ACCEPTED_PRIMARIES = frozenset((1, 2, *range(4, 13), 22))
 _ACCEPTED_TRANSFERS = frozenset((1, 2, *range(4, 9), *range(11, 19)))
 
-# ``frame.side_data`` would make a reference cycle. The codec would then get the frame's memory back only at garbage
-# collection, and damaged frames would show other stale memory. ``Any``, because its type hints have no constructor.
+# ``picture.side_data`` would make a reference cycle. The codec would then get the picture's memory back only at garbage
+# collection, and damaged pictures would show other stale memory. ``Any``, because its type hints have no constructor.
 _list_side_data: Any = SideDataContainer
 _UPRIGHT = Orientation()
 _MAX_LEVEL = 65535  # of frames that are converted to float32
 # Pixel formats of the PNG codec. Only this codec adds metadata (the name of a colour profile) to side data. PyAV frees
-# this metadata when it lists side data, and the frame would free it a second time.
+# this metadata when it lists side data, and the picture would free it a second time.
 _FORMATS_OF_PNG = frozenset((
     "gray", "gray16be", "monoblack", "pal8", "rgb24", "rgb48be", "rgba", "rgba64be", "ya16be", "ya8",
 ))  # fmt: skip
@@ -75,27 +75,27 @@ _MAX_OWN_BYTES = 1 << 19
 _AREA, _BICUBIC, _BILINEAR = int(Interpolation.AREA), int(Interpolation.BICUBIC), int(Interpolation.BILINEAR)
 
 
-def orientation_of(frame: Any) -> Orientation:
-    """Return the orientation of a decoded frame, which describes how to turn the frame upright."""
+def orientation_of(picture: Any) -> Orientation:
+    """Return the orientation of a picture, which describes how to turn it upright."""
     try:
-        matrix = side_data_of(frame, Type.DISPLAYMATRIX)
+        matrix = side_data_of(picture, Type.DISPLAYMATRIX)
     except DecodeError:
-        return Orientation.from_rotation(float(frame.rotation) or None)
+        return Orientation.from_rotation(float(picture.rotation) or None)
     return _UPRIGHT if matrix is None else Orientation.from_display_matrix(bytes(matrix))
 
 
-def side_data_of(frame: Any, kind: Type) -> Any | None:
-    """Return the frame's side data of one kind, a key of ``_filters``, or ``None`` if there is none.
+def side_data_of(picture: Any, kind: Type) -> Any | None:
+    """Return a picture's side data of one kind, a key of ``_filters``, or ``None`` if there is none.
 
     For some types of side data, listing would crash or raise an error. A filter removes these types first.
     """
     try:
-        side_data = None if frame.format.name in _FORMATS_OF_PNG else _list_side_data(frame)
-    except ValueError:  # PyAV 18 has no name for a type of this frame's side data, such as EXIF
+        side_data = None if picture.format.name in _FORMATS_OF_PNG else _list_side_data(picture)
+    except ValueError:  # PyAV 18 has no name for a type of this picture's side data, such as EXIF
         side_data = None
     if side_data is None:
         try:
-            selected = _filters[kind].select(frame)
+            selected = _filters[kind].select(picture)
         except av.FFmpegError as error:
             raise DecodeError(f"The side data of a frame cannot be read: {error_text(error)}.") from error
         if selected is None:
@@ -108,23 +108,23 @@ def side_data_of(frame: Any, kind: Type) -> Any | None:
     return None
 
 
-def _luminance_data(frame: Any) -> tuple[bytes, bytes]:
+def _luminance_data(picture: Any) -> tuple[bytes, bytes]:
     """Return the side data with the content light level and the mastering display, empty if there is none."""
     data = []
     for kind in (Type.CONTENT_LIGHT_LEVEL, Type.MASTERING_DISPLAY_METADATA):
         item = None
         with suppress(DecodeError):
-            item = side_data_of(frame, kind)
+            item = side_data_of(picture, kind)
         data.append(b"" if item is None else bytes(item))
     return data[0], data[1]
 
 
-def peak_luminance_of(frame: Any) -> float | None:
-    """Return the peak luminance in cd/m² from a frame's metadata: of its content, else of the mastering display.
+def peak_luminance_of(picture: Any) -> float | None:
+    """Return the peak luminance in cd/m² from a picture's metadata: of its content, else of the mastering display.
 
-    Return ``None`` if the frame has no such metadata.
+    Return ``None`` if the picture has no such metadata.
     """
-    light_level, mastering_display = _luminance_data(frame)
+    light_level, mastering_display = _luminance_data(picture)
     if light_level and (peak := struct.unpack("=I", light_level[:4])[0]) > 0:
         return float(peak)
     if mastering_display:
@@ -135,10 +135,10 @@ def peak_luminance_of(frame: Any) -> float | None:
     return None
 
 
-def x264_luminance_options(frame: Any) -> str:
-    """Return options of x264 that store a frame's content light level and mastering display, with colons in between."""
+def x264_luminance_options(picture: Any) -> str:
+    """Return options of x264 that store a picture's content light level and mastering display, joined by colons."""
     options = []
-    light_level, mastering_display = _luminance_data(frame)
+    light_level, mastering_display = _luminance_data(picture)
     if len(light_level) >= 8:
         options.append("cll={},{}".format(*struct.unpack("=2I", light_level[:8])))
     if len(mastering_display) >= 88 and all(struct.unpack("=2i", mastering_display[80:88])):  # all values are known
@@ -154,9 +154,9 @@ def x264_luminance_options(frame: Any) -> str:
 
 
 class _SideDataFilter(threading.local):
-    """A filter of FFmpeg that makes it safe to read one kind of side data of a frame.
+    """A filter of FFmpeg that makes it safe to read one kind of side data of a picture.
 
-    It removes the types of side data that PyAV cannot list safely, and drops frames that have no side data of ``kind``.
+    It removes the types of side data that PyAV cannot list safely, and drops pictures without side data of ``kind``.
     """
 
     def __init__(self, kind: Type) -> None:
@@ -164,16 +164,16 @@ class _SideDataFilter(threading.local):
         self._graph: Any = None
         self._configured_for: tuple[object, ...] | None = None
 
-    def select(self, frame: Any) -> Any | None:
-        """Return the frame without the unsafe types of side data, or ``None`` if it has no side data of ``kind``."""
-        kind = (frame.width, frame.height, frame.format.name)
+    def select(self, picture: Any) -> Any | None:
+        """Return the picture without the unsafe types of side data, or ``None`` if it has no side data of ``kind``."""
+        kind = (picture.width, picture.height, picture.format.name)
         if kind != self._configured_for:
             removed = [f"mode=delete:type={number}" for number in _UNLISTED_SIDE_DATA]
             self._graph = _filter_graph(
-                frame, [("sidedata", options) for options in (f"mode=select:type={self._kind.value}", *removed)]
+                picture, [("sidedata", options) for options in (f"mode=select:type={self._kind.value}", *removed)]
             )
         self._configured_for = None  # an error leaves the graph unusable
-        self._graph.push(frame)
+        self._graph.push(picture)
         try:
             selected = self._graph.pull()
         except av.BlockingIOError:
@@ -194,15 +194,15 @@ _filters = {
 }
 
 
-def _filter_graph(frame: Any, filters: Iterable[tuple[str, str]]) -> Any:
-    """Build an FFmpeg filter graph for frames with the size and format of ``frame``.
+def _filter_graph(picture: Any, filters: Iterable[tuple[str, str]]) -> Any:
+    """Build an FFmpeg filter graph for pictures with the size and format of ``picture``.
 
     ``filters`` has the (name, options) of each filter, in the order in which they are applied.
     """
     graph: Any = av.filter.Graph()
     graph.threads = 1
     source = graph.add_buffer(
-        width=frame.width, height=frame.height, format=frame.format.name, time_base=Fraction(1, 1000)
+        width=picture.width, height=picture.height, format=picture.format.name, time_base=Fraction(1, 1000)
     )
     chain = [source, *(graph.add(name, options) for name, options in filters), graph.add("buffersink")]
     for one, other in pairwise(chain):
@@ -226,16 +226,16 @@ class Converter:
         return nullcontext
 
     def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
-        """Return the (height, width) of a frame after it is turned upright, resized, cropped and padded."""
+        """Return the (height, width) of a picture after it is turned upright, resized, cropped and padded."""
         size = (picture.width, picture.height) if orientation.transposed else (picture.height, picture.width)
         return output_size(self._steps, *size) if self._steps else size
 
 
 class FrameConverter(Converter):
-    """Converts decoded frames to RGB arrays. Use one converter per thread, because it keeps swscale's context.
+    """Converts decoded pictures to RGB arrays. Use one converter per thread, because it keeps swscale's context.
 
     Colours are converted by swscale with bicubic interpolation of chroma and one thread, like ``format=rgb24`` in the
-    ``ffmpeg`` program. The frame is then turned upright, and ``steps`` resize, crop and pad it. A resize is bilinear.
+    ``ffmpeg`` program. The picture is then turned upright, and ``steps`` resize, crop and pad it. A resize is bilinear.
     If the first step is a resize with ``fast``, colour conversion and resize are one pass; otherwise the resize is a
     second pass.
 
@@ -245,12 +245,12 @@ class FrameConverter(Converter):
     def __init__(self, steps: tuple[PixelStep, ...] = (), *, is_float: bool = False) -> None:
         self._steps = steps
         self._is_float = is_float
-        #: Whether the output is uint8 and has the size of the frame.
+        #: Whether the output is uint8 and has the size of the picture.
         self.is_plain = not steps and not is_float
         self._format = "rgb48le" if is_float else "rgb24"
         self._output_format = av.VideoFormat(self._format)  # PyAV takes longer to look up names
         self._dtype: type[np.generic] = np.uint16 if is_float else np.uint8
-        # A reformatter keeps one context. If its sizes alternated, it would rebuild the context for every frame.
+        # A reformatter keeps one context. If its sizes alternated, it would rebuild the context for every picture.
         self._to_rgb, self._to_components = VideoReformatter(), VideoReformatter()
         self._filter = ScaleFilter(self._format)
         self._narrow_filter = ScaleFilter("rgb24")
@@ -261,9 +261,9 @@ class FrameConverter(Converter):
         return empty((num_rows, height, width, 3), np.float32 if self._is_float else np.uint8)
 
     def write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
-        """Convert a frame and write it to ``out`` (height, width, 3); scale the frame if its size differs.
+        """Convert a picture and write it to ``out`` (height, width, 3); scale it if its size differs.
 
-        Raises `DecodeError` if FFmpeg cannot convert the frame's colours.
+        Raises `DecodeError` if FFmpeg cannot convert the picture's colours.
         """
         try:
             steps = self._steps
@@ -301,9 +301,9 @@ class FrameConverter(Converter):
             out[...] = pixels
 
     def rgb_of(self, picture: Any) -> NDArray[Any] | None:
-        """Convert a frame to uint8 RGB (H, W, 3) in new memory. Only for converters to uint8 without ``steps``.
+        """Convert a picture to uint8 RGB (H, W, 3) in new memory. Only for converters to uint8 without ``steps``.
 
-        Return ``None`` if the frame is rotated, or if its format needs the slower conversion of `write`.
+        Return ``None`` if the picture is rotated, or if its format needs the slower conversion of `write`.
         """
         if not _takes_the_fast_path(picture) or orientation_of(picture) is not _UPRIGHT:
             return None
@@ -319,7 +319,7 @@ class FrameConverter(Converter):
         return pixels if rgb is not picture and pixels.flags.c_contiguous else pixels.copy()
 
     def components_of(self, picture: Any, size: tuple[int, int]) -> NDArray[np.uint8]:
-        """Return luma and both chroma planes of a frame as (3, height, width), scaled to ``size`` but not rotated.
+        """Return luma and both chroma planes of a picture as (3, height, width), scaled to ``size`` but not rotated.
 
         Luma is converted to limited range (16 to 235).
         """
@@ -327,12 +327,12 @@ class FrameConverter(Converter):
         planes = _scaled_planes(self._to_components, picture, size, "yuv444p", _AREA, **options)
         return np.stack(planes)
 
-    def _convert(self, frame: Any) -> Any:
-        if _takes_the_fast_path(frame):
-            return self._reformat(self._to_rgb, frame, _BICUBIC)
-        rgb = self._filter.convert(frame)
-        if self._is_float and _lacks_last_column(frame):
-            last = _view_pixels(self._narrow_filter.convert(frame), np.uint8)[:, -1]
+    def _convert(self, picture: Any) -> Any:
+        if _takes_the_fast_path(picture):
+            return self._reformat(self._to_rgb, picture, _BICUBIC)
+        rgb = self._filter.convert(picture)
+        if self._is_float and _lacks_last_column(picture):
+            last = _view_pixels(self._narrow_filter.convert(picture), np.uint8)[:, -1]
             _view_pixels(rgb, np.uint16)[:, -1] = last * np.uint16(257)
         return rgb
 
@@ -347,23 +347,23 @@ class FrameConverter(Converter):
         frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format=self._format)
         return self._resize(step, frame, number)
 
-    def _resize(self, step: ResizeStep, picture: Any, number: int) -> NDArray[Any]:
+    def _resize(self, step: ResizeStep, frame: Any, number: int) -> NDArray[Any]:
         """Resize an RGB frame whose colours are interleaved.
 
-        Its colour tags are removed first, because they still describe the frame before it was converted to RGB.
+        Its colour tags are removed first, because they still describe the picture before it was converted to RGB.
         ``number`` is the position of the step; each position has its own resizer.
         """
-        picture.colorspace = picture.color_primaries = picture.color_trc = _UNSPECIFIED
-        picture.color_range = _UNSPECIFIED_RANGE
+        frame.colorspace = frame.color_primaries = frame.color_trc = _UNSPECIFIED
+        frame.color_range = _UNSPECIFIED_RANGE
         resizer = self._resizers.setdefault(number, VideoReformatter())
         size = {"width": step.width, "height": step.height}
-        return _view_pixels(self._reformat(resizer, picture, _BILINEAR, **size), self._dtype)
+        return _view_pixels(self._reformat(resizer, frame, _BILINEAR, **size), self._dtype)
 
-    def _reformat(self, reformatter: Any, frame: Any, interpolation: int, **size: int) -> Any:
+    def _reformat(self, reformatter: Any, picture: Any, interpolation: int, **size: int) -> Any:
         return reformatter.reformat(
-            frame,
+            picture,
             format=self._output_format,
-            src_colorspace=_matrix_of(frame),
+            src_colorspace=_matrix_of(picture),
             interpolation=interpolation,
             threads=1,
             **size,
@@ -371,7 +371,7 @@ class FrameConverter(Converter):
 
 
 class LumaConverter(Converter):
-    """Copies the stored luma values of decoded frames. The colour range of the stream is ignored.
+    """Copies the stored luma values of decoded pictures. The colour range of the stream is ignored.
 
     A resize takes the nearest sample and never averages, because the values may represent something other than
     brightness, such as depth.
@@ -385,9 +385,9 @@ class LumaConverter(Converter):
         return empty((num_rows, height, width, 1), np.uint16)
 
     def write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
-        """Copy a frame's luma to ``out`` (height, width, 1); scale the luma if its size differs.
+        """Copy a picture's luma to ``out`` (height, width, 1); scale the luma if its size differs.
 
-        Raises `DecodeError` unless the frame has luma with the number of bits that was given to the constructor.
+        Raises `DecodeError` unless the picture has luma with the number of bits that was given to the constructor.
         """
         pixel_format = picture.format
         has_luma = pixel_format.name.startswith(("gray", "yuv4", "yuvj4"))
@@ -423,7 +423,7 @@ def _padded(step: PadStep, pixels: NDArray[Any]) -> NDArray[Any]:
 def _scaled_planes(
     reformatter: Any, picture: Any, size: tuple[int, int], pixel_format: str, interpolation: int, **options: Any
 ) -> list[NDArray[np.uint8]]:
-    """Scale a frame and convert it to ``pixel_format``; return a view (height, width) of each of its planes.
+    """Scale a picture and convert it to ``pixel_format``; return a view (height, width) of each of its planes.
 
     All planes of this format must have the full size, so chroma must not be subsampled.
     """
@@ -452,7 +452,7 @@ def _conversion_error(picture: Any, error: av.FFmpegError) -> DecodeError:
 
 
 class ScaleFilter:
-    """Converts the colours of frames with libavfilter's ``scale`` filter, as the ``ffmpeg`` program does.
+    """Converts the colours of pictures with libavfilter's ``scale`` filter, as the ``ffmpeg`` program does.
 
     PyAV's ``reformat`` is faster. But it treats chroma location and interlacing in another way, so its pixels differ
     from those of the ``ffmpeg`` program if chroma is interpolated.
@@ -463,48 +463,55 @@ class ScaleFilter:
         self._graph: Any = None
         self._configured_for: tuple[object, ...] | None = None
 
-    def convert(self, frame: Any) -> Any:
-        is_accepted = frame.color_primaries in _ACCEPTED_PRIMARIES and frame.color_trc in _ACCEPTED_TRANSFERS
-        kind = (frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range, is_accepted)
+    def convert(self, picture: Any) -> Any:
+        is_accepted = picture.color_primaries in _ACCEPTED_PRIMARIES and picture.color_trc in _ACCEPTED_TRANSFERS
+        kind = (
+            picture.width,
+            picture.height,
+            picture.format.name,
+            picture.colorspace,
+            picture.color_range,
+            is_accepted,
+        )
         if kind != self._configured_for:
-            matrix = _matrix_of(frame)
+            matrix = _matrix_of(picture)
             tags = [] if is_accepted else ["color_primaries=unknown", "color_trc=unknown"]
-            tags += [] if matrix == frame.colorspace else [f"colorspace={_NAMES_IN_FILTERS[matrix]}"]
+            tags += [] if matrix == picture.colorspace else [f"colorspace={_NAMES_IN_FILTERS[matrix]}"]
             filters = [("setparams", ":".join(tags))] if tags else []
-            self._graph = _filter_graph(frame, [*filters, ("scale", "flags=bicubic"), ("format", self._pixel_format)])
+            self._graph = _filter_graph(picture, [*filters, ("scale", "flags=bicubic"), ("format", self._pixel_format)])
         self._configured_for = None  # an error leaves the graph unusable
-        self._graph.push(frame)
+        self._graph.push(picture)
         rgb = self._graph.pull()
         self._configured_for = kind
         return rgb
 
 
-def _convert_by_filter(frame: Any) -> NDArray[np.uint8]:
+def _convert_by_filter(picture: Any) -> NDArray[np.uint8]:
     """Return the pixels (H, W, 3) that FFmpeg's filter gives, as a reference. Each call makes a new filter."""
-    return np.array(_view_pixels(ScaleFilter("rgb24").convert(frame), np.uint8))
+    return np.array(_view_pixels(ScaleFilter("rgb24").convert(picture), np.uint8))
 
 
-def _matrix_of(frame: Any) -> int:
-    """Return the number of a frame's colour matrix. If swscale rejects it, return the number of a replacement."""
-    number = int(frame.colorspace)
+def _matrix_of(picture: Any) -> int:
+    """Return the number of a picture's colour matrix. If swscale rejects it, return the number of a replacement."""
+    number = int(picture.colorspace)
     if number in _ACCEPTED_MATRICES:
         return number
     return _BT2020 if number == _BT2020_CONSTANT_LUMINANCE else _BT601
 
 
-def _takes_the_fast_path(frame: Any) -> bool:
+def _takes_the_fast_path(picture: Any) -> bool:
     """Return whether PyAV's ``reformat`` gives the same RGB pixels as the slower `ScaleFilter`.
 
-    It does if chroma is not interpolated, and for progressive 4:2:0 frames with an even width and height.
+    It does if chroma is not interpolated, and for progressive 4:2:0 pictures with an even width and height.
     """
-    name = frame.format.name
+    name = picture.format.name
     if name in ("yuv420p", "yuvj420p"):
-        return not (frame.width % 2 or frame.height % 2 or frame.interlaced_frame)
-    return bool(frame.format.is_rgb or name.startswith(("gray", "pal8", "mono")))
+        return not (picture.width % 2 or picture.height % 2 or picture.interlaced_frame)
+    return bool(picture.format.is_rgb or name.startswith(("gray", "pal8", "mono")))
 
 
 def white_of(picture: Any, num_bits: int) -> float:
-    """Return the value of white in [0, 1] after libswscale's conversion of a frame or `Surface` to 16 bits.
+    """Return the value of white in [0, 1] after libswscale's conversion of a picture or `Surface` to 16 bits.
 
     libswscale shifts full-range samples to the left, and converts limited range as if it had 8 bits. ``num_bits`` is
     used for pictures that do not state their number of bits.
@@ -519,19 +526,19 @@ def white_of(picture: Any, num_bits: int) -> float:
     return (((1 << num_bits) - 1) << (16 - num_bits)) / _MAX_LEVEL if num_bits <= 16 else 1.0
 
 
-def _lacks_last_column(frame: Any) -> bool:
-    """Return whether swscale leaves the last column uninitialised when it converts the frame to 16 bits per component.
+def _lacks_last_column(picture: Any) -> bool:
+    """Return whether swscale leaves the last column uninitialised when it converts to 16 bits per component.
 
     For some formats, swscale converts columns in pairs, so it leaves out the last one if the width is odd.
     """
-    is_paired = frame.format.name in ("yuv420p", "yuvj420p", "yuv422p", "yuvj422p")
-    return bool(is_paired and frame.width % 2 and not frame.height % 2)
+    is_paired = picture.format.name in ("yuv420p", "yuvj420p", "yuv422p", "yuvj422p")
+    return bool(is_paired and picture.width % 2 and not picture.height % 2)
 
 
-def _view_pixels(picture: Any, dtype: type[np.generic]) -> NDArray[Any]:
+def _view_pixels(frame: Any, dtype: type[np.generic]) -> NDArray[Any]:
     """Return a view (H, W, 3) of an RGB frame whose colours are interleaved. The padding of the lines is left out."""
-    plane = picture.planes[0]
-    line_bytes, height, width = plane.line_size, picture.height, picture.width
+    plane = frame.planes[0]
+    line_bytes, height, width = plane.line_size, frame.height, frame.width
     if line_bytes == width * 3 and dtype is np.uint8:
         return np.frombuffer(plane, dtype, height * line_bytes).reshape(height, width, 3)
     is_upside_down = line_bytes < 0
@@ -548,11 +555,11 @@ def frame_of_rgb(pixels: NDArray[Any]) -> Any:
     return av.VideoFrame.from_ndarray((pixels * _MAX_LEVEL).round().astype(np.uint16), format="rgb48le")
 
 
-def fingerprint(frame: Any) -> int:
-    """Return the CRC-32 of the pixels of a decoded frame. The padding of the lines is not included."""
+def fingerprint(picture: Any) -> int:
+    """Return the CRC-32 of the pixels of a decoded picture. The padding of the lines is not included."""
     checksum = 0
-    for number, plane in enumerate(frame.planes):
-        stride, row = abs(plane.line_size), _row_bytes(frame.format, number, plane)
+    for number, plane in enumerate(picture.planes):
+        stride, row = abs(plane.line_size), _row_bytes(picture.format, number, plane)
         lines = np.frombuffer(plane, np.uint8)
         if 0 < row < stride:
             height = len(lines) // stride
@@ -579,44 +586,44 @@ def is_frame(picture: object) -> bool:
     return isinstance(picture, av.VideoFrame)
 
 
-def surface_of(frame: Any) -> Surface:
-    """Return a `Surface` whose tensors share the memory of a CPU frame. Do not write to the tensors.
+def surface_of(picture: Any) -> Surface:
+    """Return a `Surface` whose tensors share the memory of a CPU picture. Do not write to the tensors.
 
-    For formats with palettes or packed bits, and for frames that are stored upside down, the surface has no planes,
+    For formats with palettes or packed bits, and for pictures that are stored upside down, the surface has no planes,
     because DLPack cannot describe them.
     """
     planes: tuple[Tensor, ...] = ()
     with suppress(*_EXPORT_ERRORS):
-        planes = _export_planes(frame)
-    return _make_surface(frame, frame.format.name, planes, nullcontext)
+        planes = _export_planes(picture)
+    return _make_surface(picture, picture.format.name, planes, nullcontext)
 
 
-def cuda_surface_of(frame: Any, reading: Callable[[], AbstractContextManager[object]]) -> Surface:
-    """Return a `Surface` whose tensors share the GPU memory of a frame from a CUDA decoder.
+def cuda_surface_of(picture: Any, reading: Callable[[], AbstractContextManager[object]]) -> Surface:
+    """Return a `Surface` whose tensors share the GPU memory of a picture from a CUDA decoder.
 
     Read the tensors only in a context that ``reading`` returns. Raises ValueError if the format is not nv12, p010le or
     p016le, or if chroma samples are missing. PyAV drops the last chroma samples if the height or width is odd.
     """
     try:
-        planes = _export_planes(frame)
+        planes = _export_planes(picture)
     except _EXPORT_ERRORS as error:
         raise ValueError(f"the decoder's pictures cannot be handed over ({error})") from error
-    expected = ((frame.height, frame.width), (-(-frame.height // 2), -(-frame.width // 2), 2))
+    expected = ((picture.height, picture.width), (-(-picture.height // 2), -(-picture.width // 2), 2))
     if tuple(tuple(plane.shape) for plane in planes) != expected:
         raise ValueError(f"the decoder's pictures have planes of {[tuple(plane.shape) for plane in planes]}")
     # Samples of 10, 12 and 16 bits are all stored in the high bits, so the name p016le fits all of them.
-    return _make_surface(frame, "nv12" if planes[0].element_size() == 1 else "p016le", planes, reading)
+    return _make_surface(picture, "nv12" if planes[0].element_size() == 1 else "p016le", planes, reading)
 
 
-def _export_planes(frame: Any) -> tuple[Tensor, ...]:
+def _export_planes(picture: Any) -> tuple[Tensor, ...]:
     from torch.utils.dlpack import from_dlpack
 
     # Pass the capsule instead of the plane. To the plane, torch would pass a stream, which PyAV does not support.
-    return tuple(from_dlpack(plane.__dlpack__()) for plane in frame.planes)
+    return tuple(from_dlpack(plane.__dlpack__()) for plane in picture.planes)
 
 
 def _make_surface(
-    frame: Any,
+    picture: Any,
     pixel_format: str,
     planes: tuple[Tensor, ...],
     reading: Callable[[], AbstractContextManager[object]],
@@ -624,17 +631,17 @@ def _make_surface(
     return Surface(
         planes,
         pixel_format,
-        frame.width,
-        frame.height,
-        pts=frame.pts,
-        duration=frame.duration,
-        key_frame=bool(frame.key_frame),
-        is_corrupt=frame.is_corrupt,
-        matrix=int(frame.colorspace),
-        color_range=int(frame.color_range),
-        is_interlaced=bool(frame.interlaced_frame),
-        chroma_location=int(getattr(frame, "chroma_location", 0)),  # from PyAV 19 on
-        orientation=orientation_of(frame),
+        picture.width,
+        picture.height,
+        pts=picture.pts,
+        duration=picture.duration,
+        key_frame=bool(picture.key_frame),
+        is_corrupt=picture.is_corrupt,
+        matrix=int(picture.colorspace),
+        color_range=int(picture.color_range),
+        is_interlaced=bool(picture.interlaced_frame),
+        chroma_location=int(getattr(picture, "chroma_location", 0)),  # from PyAV 19 on
+        orientation=orientation_of(picture),
         reading=reading,
     )
 
@@ -656,39 +663,39 @@ _SHARED_PLANES = {
 _PACKED = re.compile(r"(?P<letters>[0abgrxy]{2,4})(?:8|16|24|32|48|64)?")
 
 
-def luma_of(frame: Any, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
-    """Return the luma of a CPU frame as uint8 (H, W), not rotated. The array can be a read-only view.
+def luma_of(picture: Any, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
+    """Return the luma of a CPU picture as uint8 (H, W), not rotated. The array can be a read-only view.
 
-    Luma keeps its stored range. If its samples have more than 8 bits, only their upper 8 bits are returned. A frame
-    without luma is converted to gray. If ``size`` (height, width) is given, the luma is scaled to it.
+    Luma keeps its stored range. If its samples have more than 8 bits, only their upper 8 bits are returned. A
+    picture without luma is converted to gray. If ``size`` (height, width) is given, the luma is scaled to it.
     """
-    pixel_format, plane = frame.format, frame.planes[0]
+    pixel_format, plane = picture.format, picture.planes[0]
     component = pixel_format.components[0]
     is_integer = 8 <= component.bits <= 16 and "f16" not in pixel_format.name
     has_luma = component.plane == 0 and is_integer and pixel_format.name.startswith(_FORMATS_WITH_LUMA)
-    is_as_asked = size is None or size == (frame.height, frame.width)
+    is_as_asked = size is None or size == (picture.height, picture.width)
     if has_luma and is_as_asked and plane.line_size > 0 and not pixel_format.is_big_endian:
         if component.bits == 8:
-            rows: NDArray[np.uint8] = np.frombuffer(plane, np.uint8).reshape(frame.height, -1)
-            return rows[:, : frame.width]
-        deep: NDArray[np.uint16] = np.frombuffer(plane, np.uint16).reshape(frame.height, -1)
+            rows: NDArray[np.uint8] = np.frombuffer(plane, np.uint8).reshape(picture.height, -1)
+            return rows[:, : picture.width]
+        deep: NDArray[np.uint16] = np.frombuffer(plane, np.uint16).reshape(picture.height, -1)
         shift = 8 if pixel_format.name.startswith("p0") else int(component.bits) - 8
-        return (deep[:, : frame.width] >> shift).astype(np.uint8)
+        return (deep[:, : picture.width] >> shift).astype(np.uint8)
     # Gray is full range. Luma that is taken for full range keeps its values.
     ranges = {"src_color_range": _FULL_RANGE, "dst_color_range": _FULL_RANGE}
-    size = size or (frame.height, frame.width)
-    return _scaled_planes(VideoReformatter(), frame, size, "gray", _BILINEAR, **ranges)[0]
+    size = size or (picture.height, picture.width)
+    return _scaled_planes(VideoReformatter(), picture, size, "gray", _BILINEAR, **ranges)[0]
 
 
-def component_planes(frame: Any) -> tuple[Tensor, ...]:
-    """Return each component of a CPU frame as a 2-D view (height, width) of uint8 or uint16, in FFmpeg's order.
+def component_planes(picture: Any) -> tuple[Tensor, ...]:
+    """Return each component of a CPU picture as a 2-D view (height, width) of uint8 or uint16, in FFmpeg's order.
 
     The views share the codec's memory. Only big-endian samples are copied. Raises ValueError if the components are not
-    integers of whole bytes (palettes, packed bits, floats), or if the frame is stored upside down.
+    integers of whole bytes (palettes, packed bits, floats), or if the picture is stored upside down.
     """
     import torch
 
-    pixel_format = frame.format
+    pixel_format = picture.format
     name = pixel_format.name
     components = pixel_format.components
     places = _sample_places(name, [component.plane for component in components])
@@ -696,7 +703,7 @@ def component_planes(frame: Any) -> tuple[Tensor, ...]:
     if places is None or not 8 <= bits <= 16 or min(component.bits for component in components) < 8 or "f16" in name:
         raise ValueError(f"{name} has components that are not whole bytes, or are floats or indices into a palette")
     size = 1 if bits == 8 else 2
-    planes, views = frame.planes, []
+    planes, views = picture.planes, []
     for component, (first, step) in zip(components, places, strict=True):
         plane = planes[component.plane]
         if plane.line_size < 0:

@@ -102,14 +102,14 @@ def without_discard_flag(packet: Any) -> Any:
 
 
 class FrameTags(Protocol):
-    """The methods with which a `PacketDecoder` tags frames; see `mediatensor._engine.pyav.stated_colours`."""
+    """The methods with which a `PacketDecoder` tags pictures; see `mediatensor._engine.pyav.stated_colours`."""
 
     @property
     def is_active(self) -> bool: ...
     @property
     def is_plain(self) -> Callable[[Any], bool]: ...
     def read(self, packet: Any) -> None: ...
-    def tag(self, frames: Sequence[Any]) -> Sequence[Any]: ...
+    def tag(self, pictures: Sequence[Any]) -> Sequence[Any]: ...
     def reset(self) -> None: ...
 
 
@@ -130,7 +130,7 @@ class PacketDecoder:
         return bool(self._context.is_open)
 
     def decode(self, packet: Any | None) -> Sequence[Any]:
-        """Feed a packet to the codec; return the frames that come out, in the codec's output order.
+        """Feed a packet to the codec; return the pictures that come out, in the codec's output order.
 
         ``None`` marks the end of the stream and drains the codec. Raises `UndecodablePacketError` if the codec rejects
         the packet.
@@ -143,12 +143,12 @@ class PacketDecoder:
         ):
             tags.read(packet)
         try:
-            frames: Sequence[Any] = self._context.decode(packet)
+            pictures: Sequence[Any] = self._context.decode(packet)
         except av.EOFError:
             return []
         except (av.FFmpegError, ValueError) as error:
             raise UndecodablePacketError(error_text(error)) from error
-        return frames if tags is None or not tags.is_active else tags.tag(frames)
+        return pictures if tags is None or not tags.is_active else tags.tag(pictures)
 
     def flush(self) -> None:
         """Discard the codec's state. Call this before decoding packets from another position in the stream."""

@@ -63,7 +63,7 @@ def _library() -> Any | None:
 
 
 class _Context:
-    """A context of libswscale, which converts frames of one size, colour matrix and range."""
+    """A context of libswscale, which converts pictures of one size, colour matrix and range."""
 
     def __init__(self, library: Any, name: str, width: int, height: int, matrix: int, color_range: int) -> None:
         self._free = library.sws_freeContext
@@ -82,11 +82,11 @@ class _Context:
         self._sources, self._source_strides = _Addresses(), _Strides()
         self._target, self._target_strides = _Addresses(), _Strides(3 * width)
 
-    def write(self, frame: Any, address: int) -> bool:
-        """Write the RGB pixels of ``frame`` to memory without padding. Return whether all lines were written."""
+    def write(self, picture: Any, address: int) -> bool:
+        """Write the RGB pixels of ``picture`` to memory without padding. Return whether all lines were written."""
         if not self._context:
             return False
-        for number, plane in enumerate(frame.planes):
+        for number, plane in enumerate(picture.planes):
             self._sources[number], self._source_strides[number] = plane.buffer_ptr, plane.line_size
         self._target[0] = address
         source = (self._sources, self._source_strides, 0, self._height)
@@ -98,10 +98,10 @@ class _Context:
 
 
 class RGBRows:
-    """Writes decoded frames as RGB to memory that the caller gives. Use one object per thread.
+    """Writes decoded pictures as RGB to memory that the caller gives. Use one object per thread.
 
-    ``convert`` returns the reference pixels (H, W, 3) of a frame. The result is compared with them once per kind of
-    frame.
+    ``convert`` returns the reference pixels (H, W, 3) of a picture. The result is compared with them once per kind of
+    picture.
     """
 
     def __init__(self, convert: Callable[[Any], NDArray[np.uint8]]) -> None:
@@ -109,19 +109,26 @@ class RGBRows:
         self._kind: tuple[object, ...] | None = None
         self._context: _Context | None = None
 
-    def write(self, frame: Any, matrix: int, out: NDArray[np.uint8]) -> bool:
-        """Write the pixels of a frame to ``out`` (height, width, 3), which must have the same size.
+    def write(self, picture: Any, matrix: int, out: NDArray[np.uint8]) -> bool:
+        """Write the pixels of a picture to ``out`` (height, width, 3), which must have the same size.
 
-        ``matrix`` is the number of the colour matrix in H.273. Return ``False`` if the frame must be converted in
+        ``matrix`` is the number of the colour matrix in H.273. Return ``False`` if the picture must be converted in
         another way; ``out`` is then undefined.
         """
-        kind = (frame.format.name, frame.width, frame.height, matrix, frame.color_range, frame.interlaced_frame)
+        kind = (
+            picture.format.name,
+            picture.width,
+            picture.height,
+            matrix,
+            picture.color_range,
+            picture.interlaced_frame,
+        )
         if kind != self._kind:
             self._context, self._kind = _make_context(self._convert, *kind), kind
         return (
             self._context is not None
             and out.flags.c_contiguous
-            and self._context.write(frame, out.__array_interface__["data"][0])
+            and self._context.write(picture, out.__array_interface__["data"][0])
         )
 
 
@@ -134,7 +141,7 @@ def _make_context(
     color_range: int,
     is_interlaced: bool,
 ) -> _Context | None:
-    """Return a context for frames of one kind, or ``None`` if its pixels could differ from the reference."""
+    """Return a context for pictures of one kind, or ``None`` if its pixels could differ from the reference."""
     library = _library()
     if library is None or name not in _FORMATS or width % _WIDTH_MULTIPLE or height % 2 or is_interlaced:
         return None
@@ -160,17 +167,17 @@ def _is_same(
 
     A picture of a few lines, with values of all kinds, is converted in both ways.
     """
-    frame: Any = av.VideoFrame(width, _CHECKED_LINES, name)
-    frame.colorspace, frame.color_range = matrix, color_range
-    num_bits = frame.format.components[0].bits
-    for plane in frame.planes:
+    picture: Any = av.VideoFrame(width, _CHECKED_LINES, name)
+    picture.colorspace, picture.color_range = matrix, color_range
+    num_bits = picture.format.components[0].bits
+    for plane in picture.planes:
         # Multiplicative hashing (Knuth) of the position
         hashes = np.arange(plane.buffer_size, dtype=np.uint32) * np.uint32(2654435761) >> np.uint32(32 - num_bits)
         plane.update(hashes.astype("<u2" if num_bits > 8 else np.uint8).tobytes()[: plane.buffer_size])
-    right = convert(frame).reshape(-1)
+    right = convert(picture).reshape(-1)
     memory = np.full(right.size + 2 * _GUARD_BYTES, _GUARD, np.uint8)
     pixels = memory[_GUARD_BYTES:-_GUARD_BYTES]
     np.invert(right, out=pixels)
-    is_written = context.write(frame, pixels.__array_interface__["data"][0])
+    is_written = context.write(picture, pixels.__array_interface__["data"][0])
     guards = (memory[:_GUARD_BYTES], memory[-_GUARD_BYTES:])
     return is_written and np.array_equal(pixels, right) and all((guard == _GUARD).all() for guard in guards)

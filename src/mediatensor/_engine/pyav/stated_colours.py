@@ -381,9 +381,9 @@ class SequenceColours:
 
 
 class FrameColours:
-    """Tags frames with the colours of their coded sequences; see `PacketDecoder`.
+    """Tags pictures with the colours of their coded sequences; see `PacketDecoder`.
 
-    As long as all sequences are alike, frames keep the tags of the codec. With ``states_peak``, a frame's attribute
+    As long as all sequences are alike, pictures keep the tags of the codec. With ``states_peak``, a picture's attribute
     ``opaque`` is a list of the peak luminance of its sequence, or of ``None`` if the sequence states none.
     """
 
@@ -417,25 +417,25 @@ class FrameColours:
             if len(self._by_pts) > _MAX_PACKETS:
                 del self._by_pts[next(iter(self._by_pts))]
 
-    def tag(self, frames: Sequence[Any]) -> Sequence[Any]:
-        """Tag frames that have come out of the codec, and return them."""
-        return [self._tag(frame) for frame in frames]
+    def tag(self, pictures: Sequence[Any]) -> Sequence[Any]:
+        """Tag pictures that have come out of the codec, and return them."""
+        return [self._tag(picture) for picture in pictures]
 
-    def _tag(self, frame: Any) -> Any:
-        if frame.pts is not None:
-            self._returned = self._by_pts.pop(frame.pts, self._returned or self._current)
-        elif frame.key_frame and self._of_key_frames:
+    def _tag(self, picture: Any) -> Any:
+        if picture.pts is not None:
+            self._returned = self._by_pts.pop(picture.pts, self._returned or self._current)
+        elif picture.key_frame and self._of_key_frames:
             self._returned = self._of_key_frames.popleft()
         if self._returned is None or not self._sequences.differ or (stated := self._returned.stated()) is None:
-            return frame
-        if (name := frame.format.name).startswith("yuvj") and stated.colours.range != _FULL_RANGE:
+            return picture
+        if (name := picture.format.name).startswith("yuvj") and stated.colours.range != _FULL_RANGE:
             # The decoder of H.264 keeps the format for full range. Equal ranges let libswscale copy the planes.
             ranges = {"src_color_range": _FULL_RANGE, "dst_color_range": _FULL_RANGE}
-            frame = frame.reformat(format=name.replace("j", ""), **ranges)
-        stated.colours.write(frame)
+            picture = picture.reformat(format=name.replace("j", ""), **ranges)
+        stated.colours.write(picture)
         if self._states_peak:
-            frame.opaque = [stated.peak_luminance]  # PyAV needs a new object for each frame
-        return frame
+            picture.opaque = [stated.peak_luminance]  # PyAV needs a new object for each picture
+        return picture
 
 
 def open_frame_colours(

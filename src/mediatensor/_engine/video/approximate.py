@@ -228,16 +228,16 @@ class ApproximateFrames:
             damaged: set[int] = set()
             replaced: dict[int, ReplacedFrame] = {}
             for row in sorted(range(len(seconds)), key=seconds.__getitem__):
-                frame, report = self._picture(handle.stream, seconds[row], row, nearest=nearest)
+                picture, report = self._picture(handle.stream, seconds[row], row, nearest=nearest)
                 if report is not None:
                     replaced[row] = report
-                if frame is None:
+                if picture is None:
                     continue
-                if frame.is_corrupt:
+                if picture.is_corrupt:
                     damaged.add(row)
-                writer.write(handle.converter, frame, [row], f"at {seconds[row]:.6f} s")
-                times[0, row] = frame.pts * tick.numerator / tick.denominator
-                times[1, row] = frame.duration * tick.numerator / tick.denominator or 1 / self._timeline.fps
+                writer.write(handle.converter, picture, [row], f"at {seconds[row]:.6f} s")
+                times[0, row] = picture.pts * tick.numerator / tick.denominator
+                times[1, row] = picture.duration * tick.numerator / tick.denominator or 1 / self._timeline.fps
         if damaged:
             warn_of_damage(self._video.name)
         kept = [row for row in range(len(seconds)) if row not in replaced or replaced[row].used_index is not None]
@@ -248,9 +248,9 @@ class ApproximateFrames:
     def _picture(
         self, stream: ApproximateStream, seconds: float, row: int, *, nearest: bool
     ) -> tuple[Any | None, ReplacedFrame | None]:
-        """Decode the frame at a time; return the frame, and a report if it is damaged or cannot be decoded.
+        """Decode the frame at a time; return the picture, and a report if it is damaged or cannot be decoded.
 
-        The frame is ``None`` if the error policy leaves it out. The report is ``None`` if nothing failed.
+        The picture is ``None`` if the error policy leaves it out. The report is ``None`` if nothing failed.
         """
         on_error = self._video.options.on_error
         try:
@@ -278,7 +278,7 @@ class ApproximateFrames:
 
     def _picture_at(self, stream: ApproximateStream, seconds: float, *, nearest: bool) -> Any:
         try:
-            return stream.frame_at(seconds, nearest=nearest)
+            return stream.picture_at(seconds, nearest=nearest)
         except DecodeError as error:
             if self._video.spec.decodes_in_software:
                 raise

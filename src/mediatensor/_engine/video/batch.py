@@ -62,11 +62,11 @@ class PixelWriter:
         self.pixels: NDArray[Any] | Tensor | None = None
 
     def write(self, converter: PictureConverter, picture: Any, rows: Sequence[int], frame: int | str) -> None:
-        """Convert a frame, write it to the first of ``rows``, and copy it to the rest.
+        """Convert a picture, write it to the first of ``rows``, and copy it to the rest.
 
-        ``frame`` is its number or, in approximate mode, its time as text, such as ``"at 1.5 s"``. Several threads can
-        write at the same time if their rows differ. Raises `SizeChangeError` if the frame does not have the size of
-        earlier frames and must not be scaled.
+        ``frame`` is the frame's number or, in approximate mode, its time as text, such as ``"at 1.5 s"``. Several
+        threads can write at the same time if their rows differ. Raises `SizeChangeError` if the frame does not have the
+        size of earlier frames and must not be scaled.
         """
         orientation = converter.orientation_of(picture)
         if self._orientation is not None and not orientation.turns:
@@ -115,10 +115,10 @@ class CellWriter(PixelWriter):
 
 @dataclass(frozen=True)
 class DecodedPicture:
-    """A decoded frame in CPU memory, not yet converted to RGB. While it exists, the codec cannot reuse its buffer."""
+    """A decoded picture in CPU memory, not yet converted to RGB. While it exists, the codec cannot reuse its buffer."""
 
-    frame: int  # its index
-    decoded: Any  # PyAV's frame
+    frame: int  # the index of its frame
+    decoded: Any  # PyAV's object
     _converter: PictureConverter
     pts_seconds: float = 0.0
     duration_seconds: float = 0.0
@@ -159,14 +159,14 @@ class DecodedPicture:
 
 
 class PictureWriter(PixelWriter):
-    """Stores frames as `DecodedPicture` objects in an array, without converting them to RGB."""
+    """Stores pictures as `DecodedPicture` objects in an array, without converting them."""
 
     def __init__(self, num_rows: int) -> None:
         super().__init__(num_rows)
         self.pixels = np.empty(num_rows, object)
 
     def write(self, converter: PictureConverter, picture: Any, rows: Sequence[int], frame: int | str) -> None:
-        """Store a picture in each of ``rows``. ``frame`` is its number: approximate mode does not use this writer."""
+        """Store a picture in each of ``rows``. ``frame`` is a number: approximate mode does not use this writer."""
         assert isinstance(frame, int)
         for row in rows:
             cast("NDArray[Any]", self.pixels)[row] = DecodedPicture(frame, picture, converter)
@@ -265,7 +265,7 @@ def _decode_single(handle: Handle, index: FrameIndex, frame: int, *, keeps: bool
     picture = cache.get(frame)
     if picture is not None or not isinstance(stream, FrameStream):
         return picture
-    if stream.position == frame and (picture := stream.next_frame(index, frame)) is not None:
+    if stream.position == frame and (picture := stream.next_picture(index, frame)) is not None:
         if keeps:
             cache.keep_only(frame, picture)  # a caller that moves forward does not ask for earlier frames
         return picture
@@ -349,7 +349,7 @@ class _Request:
                         self.writer.write(worker.converter, picture, rows[frame], frame)
                     if keeps and stream.may_keep and not is_flagged:
                         self.handle.frame_cache.put(frame, picture)
-                    del picture  # release the codec's buffer before the next frame is decoded
+                    del picture  # release the codec's buffer before the next picture is decoded
                 return
             except MissingFrameError as error:
                 remaining.remove(error.place)

@@ -1,14 +1,14 @@
-"""Execute a plan: seek, feed packets, drain the codec, and yield exactly the wanted frames.
+"""Execute a plan: seek, feed packets, drain the codec, and yield exactly the wanted pictures.
 
 Decoding all packets in order, from the first to the last, is called a linear decode. The place of a frame is its
-position in the output of a linear decode. After a seek, a `_FrameMatcher` finds the place of each frame that comes out
-of the codec. How it does so depends on how the index was made::
+position in the output of a linear decode. After a seek, a `_FrameMatcher` finds the place of each picture that comes
+out of the codec. How it does so depends on how the index was made::
 
-    from packets             the pts of each frame must be the next pts in the index, else `IndexMismatchError`
+    from packets             the pts of each picture must be the next pts in the index, else `IndexMismatchError`
     by a linear decode       pts and fingerprint must equal those of a frame that the linear decode recorded
-    from the user's table    the pts must be in the table; other frames are dropped
+    from the user's table    the pts must be in the table; other pictures are dropped
 
-If this fails for an index made by a linear decode, decoding restarts at the first packet, and frames are just counted.
+If this fails for an index made by a linear decode, decoding restarts at the first packet, and pictures are counted.
 """
 
 from __future__ import annotations
@@ -48,27 +48,27 @@ class MissingFrameError(Exception):
 
 
 class FrameStream:
-    """Reads and decodes frames by their number (place). ``reader`` must be at the beginning of the stream."""
+    """Decodes pictures by the number (place) of their frame. ``reader`` must be at the beginning of the stream."""
 
     def __init__(self, reader: VideoReader, num_threads: int, *, decodes_in_software: bool = True) -> None:
         self.reader = reader
         self.decodes_in_software = decodes_in_software
-        #: Place of the next frame that comes out; ``None`` before the first start and after a failure.
+        #: Place of the next picture that comes out; ``None`` before the first start and after a failure.
         self.position: int | None = None
-        #: Whether the caller may keep the last frame while further frames are decoded.
+        #: Whether the caller may keep the last picture while further ones are decoded.
         self.may_keep = True
         self._num_threads = num_threads
         self._feed = PacketFeed(reader)
-        # Frames that have come out of the codec but have not been yielded, whether all packets have been fed, and the
-        # error of the packets after these frames.
-        self._frames: list[Any] = []
+        # Pictures that have come out of the codec but have not been yielded, whether all packets have been fed, and the
+        # error of the packets after these pictures.
+        self._pictures: list[Any] = []
         self._is_at_end = False
         self._error: Exception | None = None
-        # How many times in succession `next_frame` was called, and how many frames it may decode at a time.
+        # How many times in succession `next_picture` was called, and how many pictures it may decode at a time.
         self._num_steps = 0
         self._max_ahead = min(_MAX_AHEAD, _MAX_AHEAD_PIXELS // max(1, reader.num_pixels)) if decodes_in_software else 1
         self._index: FrameIndex | None = None
-        # The check for the index, and the current check. They differ in segments that count frames instead.
+        # The check for the index, and the current check. They differ in segments that count pictures instead.
         self._index_matcher: _FrameMatcher = _CountingMatcher()
         self._checks_later_flags = False
         self._matcher: _FrameMatcher = self._index_matcher
@@ -91,15 +91,15 @@ class FrameStream:
         max_skipped = self.reader.reorder_depth + max(0, self._num_threads - 1)
         segments = make_plan(index, places, self.position, max_skipped, drains=drains)
         if self.reader.exports is not None:
-            # MPEG decoders export nothing about a frame that comes out because they are drained.
+            # MPEG decoders export nothing about a picture that comes out because they are drained.
             for segment in segments:
                 segment.drains = False
         return segments
 
     def run(self, index: FrameIndex, segments: Iterable[Segment]) -> Iterator[tuple[int, Any]]:
-        """Decode ``segments``; yield (place, frame) for each wanted frame.
+        """Decode ``segments``; yield (place, picture) for each wanted frame.
 
-        Each frame is yielded before the next one is decoded. If the index was made from packets and the decoded frames
+        Each picture is yielded before the next one is decoded. If the index was made from packets and the pictures
         contradict it, raises `IndexMismatchError`. If a device decodes, `DeviceError` is raised instead, because only a
         software decoder can prove the index wrong. For all other indexes, raises `MissingFrameError` if a wanted frame
         does not come out of the codec.
@@ -117,25 +117,25 @@ class FrameStream:
                 except IndexMismatchError as error:
                     found, mismatch = None, error
                 if found is not None:
-                    self.may_keep = not (self._matcher.counts_frames and wanted)
+                    self.may_keep = not (self._matcher.counts_pictures and wanted)
                     yield found
-                    del found  # release the codec's buffer before the next frame is decoded
+                    del found  # release the codec's buffer before the next picture is decoded
                 elif not self._start_elsewhere(index, segment, wanted, mismatch):
                     self.position = None
                     raise MissingFrameError(min(wanted))
             if self._checks_later_flags and segment.drains:
                 self._decode_ahead(MAX_DELAY_PACKETS)  # drains the codec
-                if any(frame.is_corrupt for frame in self._frames):
+                if any(picture.is_corrupt for picture in self._pictures):
                     raise IndexMismatchError("frames that the codec flags as damaged")
-                self._frames = []
+                self._pictures = []
             self.may_keep = True
             if self._matcher is not self._index_matcher:
-                self._matcher = self._index_matcher  # this also releases the last frame
+                self._matcher = self._index_matcher  # this also releases the last picture
             if self._is_at_end:
                 self.position = None
 
-    def next_frame(self, index: FrameIndex, place: int) -> Any | None:
-        """Return the frame at ``place`` if the codec returns it next. This is a fast path for frame-by-frame reading.
+    def next_picture(self, index: FrameIndex, place: int) -> Any | None:
+        """Return the picture at ``place`` if the codec returns it next. This is a fast path for frame-by-frame reading.
 
         Return ``None`` if the codec is at another position, or if its output contradicts the index. Then use `run`.
         """
@@ -146,7 +146,7 @@ class FrameStream:
         self._num_steps += 1
         try:
             num_ahead = min(self._num_steps // _STEPS_PER_FRAME, self._max_ahead)
-            if num_ahead > 1 and not self._frames:
+            if num_ahead > 1 and not self._pictures:
                 self._decode_ahead(num_ahead)
             found = self._next({place})
         except IndexMismatchError:
@@ -171,7 +171,7 @@ class FrameStream:
     def reset(self) -> None:
         """Discard the position of the codec, so that the next call seeks. Call this after moving the reader."""
         self.position = None
-        self._frames, self._error = [], None
+        self._pictures, self._error = [], None
 
     # Starting, and starting again after a failure
 
@@ -213,7 +213,7 @@ class FrameStream:
     def _start_at_key_frame(self, segment: Segment, key_frame: int, wanted: set[int]) -> None:
         self.position = None
         self._feed.start(segment, key_frame, wanted)
-        self._frames, self._is_at_end, self._error = [], False, None
+        self._pictures, self._is_at_end, self._error = [], False, None
         self._decode = self.reader.decoder.decode
         self.position = self._matcher.start(self._feed)
 
@@ -228,7 +228,7 @@ class FrameStream:
         if mismatch is not None:
             self._start_with_more_frames(segment, key_frame, wanted, mismatch)
             return True
-        if index.is_authoritative or self._matcher.counts_frames:
+        if index.is_authoritative or self._matcher.counts_pictures:
             return False
         # The index was made by decoding. After splices and damage, frames decoded from a key frame may not match it.
         # Decoding from the beginning of the stream gives every frame.
@@ -267,14 +267,14 @@ class FrameStream:
         raise DeviceError(f"The device's decoder does not give the frames of the packets: {mismatch}.") from mismatch
 
     def _next(self, wanted: set[int]) -> tuple[int, Any] | None:
-        """Decode up to the next frame in ``wanted``, a set of places. Remove its place, and return (place, frame).
+        """Decode up to the next frame in ``wanted``, a set of places. Remove its place, and return (place, picture).
 
-        Return ``None`` if no such frame comes out of the codec.
+        Return ``None`` if no such picture comes out of the codec.
         """
         feed, matcher = self._feed, self._matcher
         max_packets = None if matcher.is_of_packets else matcher.max_packets(min(wanted))
         while True:
-            while not self._frames:
+            while not self._pictures:
                 if self._error is not None:
                     error, self._error = self._error, None
                     raise error
@@ -287,29 +287,29 @@ class FrameStream:
                 packet = feed.take()
                 self._is_at_end = packet is None
                 try:
-                    self._frames = list(self._decode(packet))
+                    self._pictures = list(self._decode(packet))
                 except UndecodablePacketError:
                     feed.check_refused(packet)
-            frame = self._frames.pop(0)
-            place = matcher.place_of(frame, self.position)
+            picture = self._pictures.pop(0)
+            place = matcher.place_of(picture, self.position)
             if place is not None:
                 self.position = place + 1
                 if place in wanted:
                     wanted.remove(place)
-                    return place, frame
-            del frame
+                    return place, picture
+            del picture
 
-    def _decode_ahead(self, num_frames: int) -> None:
-        """Decode packets until there are ``num_frames`` frames. An error waits until these frames have been yielded.
+    def _decode_ahead(self, num_pictures: int) -> None:
+        """Decode packets until there are ``num_pictures`` pictures. An error waits until they have been yielded.
 
         `_next` decodes one packet in the same way: a call of a function for each packet would take time.
         """
         try:
-            while len(self._frames) < num_frames and not (self._is_at_end or self._error):
+            while len(self._pictures) < num_pictures and not (self._is_at_end or self._error):
                 packet = self._feed.take()
                 self._is_at_end = packet is None
                 try:
-                    self._frames += self._decode(packet)
+                    self._pictures += self._decode(packet)
                 except UndecodablePacketError:
                     self._feed.check_refused(packet)
         except Exception as error:
@@ -317,26 +317,26 @@ class FrameStream:
 
 
 class _FrameMatcher(ABC):
-    """Finds the place of each frame that comes out of the codec, and checks that the frame agrees with the index."""
+    """Finds the place of each picture that comes out of the codec, and checks that it agrees with the index."""
 
     is_of_packets = False
-    counts_frames = False
+    counts_pictures = False
 
     def start(self, feed: PacketFeed) -> int | None:
-        """Return the place of the first frame that will come out of the codec after ``feed`` has started, if known."""
+        """Return the place of the first picture that comes out of the codec after ``feed`` has started, if known."""
         return None
 
     def max_packets(self, place: int) -> int | None:
-        """Return after how many packets of the stream the codec must have returned the frame at ``place``, if known."""
+        """Return after how many packets of the stream the picture at ``place`` must have come out, if known."""
         return None
 
     @abstractmethod
-    def place_of(self, frame: Any, position: int | None) -> int | None:
-        """Return the place of a frame, or ``None`` if it must be dropped. ``position`` is the place expected next."""
+    def place_of(self, picture: Any, position: int | None) -> int | None:
+        """Return the place of a picture, or ``None`` if it must be dropped. ``position`` is the place expected next."""
 
 
 class _PacketMatcher(_FrameMatcher):
-    """Finds places with an index made from packets: expects one frame per packet, in order of presentation times."""
+    """Finds places with an index made from packets: expects one picture per packet, in order of presentation times."""
 
     is_of_packets = True
 
@@ -347,15 +347,15 @@ class _PacketMatcher(_FrameMatcher):
     def start(self, feed: PacketFeed) -> int | None:
         return int(self._pts.searchsorted(feed.started_at_pts))
 
-    def place_of(self, frame: Any, position: int | None) -> int | None:
-        feed, pts = self._feed, frame.pts
-        if pts == feed.started_at_pts and not is_key_frame(frame, feed.codec):
+    def place_of(self, picture: Any, position: int | None) -> int | None:
+        feed, pts = self._feed, picture.pts
+        if pts == feed.started_at_pts and not is_key_frame(picture, feed.codec):
             raise IndexMismatchError("packets wrongly flagged as key frames")
         assert position is not None
-        if frame.is_corrupt:
+        if picture.is_corrupt:
             raise IndexMismatchError("frames that the codec flags as damaged")
         if pts is None:
-            return None  # an edit list hides this frame
+            return None  # an edit list hides this picture
         while position in feed.left_out:
             position += 1
         if feed.ended_early:  # packets of frames shown before this one were not read
@@ -366,14 +366,14 @@ class _PacketMatcher(_FrameMatcher):
 
 
 class _LinearMatcher(_FrameMatcher):
-    """Finds places with an index made by a linear decode: identifies frames by their recorded pts and fingerprints."""
+    """Finds places with an index made by a linear decode: identifies pictures by recorded pts and fingerprints."""
 
     def __init__(self, index: FrameIndex) -> None:
         assert index.codec_pts is not None
         assert index.fingerprint is not None
         assert index.num_packets is not None
         self._num_packets = index.num_packets
-        # Decoding from the current start gives no frames before this place.
+        # Decoding from the current start gives no pictures before this place.
         self._earliest = 0
         self._places: dict[tuple[int, int], list[int]] = {}
         keys = zip(index.codec_pts.tolist(), index.fingerprint.tolist(), strict=True)
@@ -387,42 +387,42 @@ class _LinearMatcher(_FrameMatcher):
     def max_packets(self, place: int) -> int | None:
         return int(self._num_packets[place]) + MAX_DELAY_PACKETS
 
-    def place_of(self, frame: Any, position: int | None) -> int | None:
-        pts = NO_PTS if frame.pts is None else frame.pts
-        candidates = self._places.get((pts, fingerprint(frame)), [])
+    def place_of(self, picture: Any, position: int | None) -> int | None:
+        pts = NO_PTS if picture.pts is None else picture.pts
+        candidates = self._places.get((pts, fingerprint(picture)), [])
         earliest = self._earliest if position is None else position
         return next((place for place in candidates if place >= earliest), next(iter(candidates), None))
 
 
 class _TableMatcher(_FrameMatcher):
-    """Finds places with an index made from the user's table: identifies frames by their pts."""
+    """Finds places with an index made from the user's table: identifies pictures by their pts."""
 
     def __init__(self, index: FrameIndex) -> None:
         self._places: dict[int, int] = {}
         for place, pts in enumerate(index.pts.tolist()):
             self._places.setdefault(pts, place)
 
-    def place_of(self, frame: Any, position: int | None) -> int | None:
-        return self._places.get(NO_PTS if frame.pts is None else frame.pts)
+    def place_of(self, picture: Any, position: int | None) -> int | None:
+        return self._places.get(NO_PTS if picture.pts is None else picture.pts)
 
 
 class _CountingMatcher(_FrameMatcher):
-    """Finds the place of a frame by counting frames from the beginning of the stream.
+    """Finds the place of a picture by counting pictures from the beginning of the stream.
 
-    If data are missing, some codecs leave old content of a reused buffer in a frame. The codec chooses a buffer that no
-    frame in use occupies. A linear decode keeps only the last frame in use, so this class does the same.
+    If data are missing, some codecs leave old content of a reused buffer in a picture. The codec chooses a buffer that
+    no picture in use occupies. A linear decode keeps only the last picture in use, so this class does the same.
     """
 
-    counts_frames = True
+    counts_pictures = True
 
     def __init__(self) -> None:
-        self._last_frame: Any = None
+        self._last_picture: Any = None
 
     def start(self, feed: PacketFeed) -> int | None:
         return 0
 
-    def place_of(self, frame: Any, position: int | None) -> int | None:
-        self._last_frame = frame
+    def place_of(self, picture: Any, position: int | None) -> int | None:
+        self._last_picture = picture
         return position
 
 
@@ -435,7 +435,7 @@ class ApproximateStream:
         self._ticks_per_second = time_base.denominator / time_base.numerator
         self._current: Any = None
         self._next: Any = None
-        self._frames: list[Any] = []
+        self._pictures: list[Any] = []
         self._at_end = False
         self._key_frame_pts: int | None = None
 
@@ -443,8 +443,8 @@ class ApproximateStream:
         """Discard the position of the codec, so that the next call seeks. Call this after moving the reader."""
         self._current = self._next = None
 
-    def frame_at(self, seconds: float, *, nearest: bool) -> Any:
-        """Return the frame shown at a time. With ``nearest``, return the frame whose start is nearest to the time."""
+    def picture_at(self, seconds: float, *, nearest: bool) -> Any:
+        """Return the picture shown at a time. With ``nearest``, return the one whose start is nearest to the time."""
         ticks = seconds * self._ticks_per_second
         max_skipped = _MAX_SKIPPED_SECONDS * self._ticks_per_second
         if self._current is None or not 0 <= ticks - self._current.pts <= max_skipped:
@@ -472,7 +472,7 @@ class ApproximateStream:
         self._restart()
 
     def _restart(self) -> None:
-        self._frames, self._at_end, self._key_frame_pts = [], False, None
+        self._pictures, self._at_end, self._key_frame_pts = [], False, None
         self._current = self._next = None
         self._advance()  # fills ``_next``
         self._advance()
@@ -481,7 +481,7 @@ class ApproximateStream:
         self._current, self._next = self._next, self._decode_next()
 
     def _decode_next(self) -> Any | None:
-        while not self._frames:
+        while not self._pictures:
             if self._at_end:
                 return None
             packet = self.reader.read_packet()
@@ -489,11 +489,11 @@ class ApproximateStream:
             if packet is not None and self._key_frame_pts is None:
                 self._key_frame_pts = packet.pts
             try:
-                self._frames = [frame for frame in self.reader.decode(packet) if self._is_complete(frame)]
+                self._pictures = [picture for picture in self.reader.decode(packet) if self._is_complete(picture)]
             except UndecodablePacketError:
                 continue
-        return self._frames.pop(0)
+        return self._pictures.pop(0)
 
-    def _is_complete(self, frame: Any) -> bool:
-        # Frames that are shown before the first decoded packet may lack their references.
-        return frame.pts is not None and (self._key_frame_pts is None or frame.pts >= self._key_frame_pts)
+    def _is_complete(self, picture: Any) -> bool:
+        # Pictures that are shown before the first decoded packet may lack their references.
+        return picture.pts is not None and (self._key_frame_pts is None or picture.pts >= self._key_frame_pts)

@@ -22,7 +22,7 @@ from ..common.locks import ForkSafeLock
 from ..common.messages import warn_once
 from ..common.pictures import Orientation, PixelStep
 from ..index.index_file import SourceIdentity, identify
-from ..index.scan import first_frame
+from ..index.scan import first_picture
 from ..pyav.exports import ExportKind
 from ..pyav.opening import FORMATS_THAT_TURN
 from ..pyav.pixels import orientation_of, peak_luminance_of
@@ -230,16 +230,16 @@ class OpenVideo:
                 if not self.spec.decodes_in_software:
                     reader = VideoReader(self.spec.source, self.spec.stream_index, num_threads=1)
                     stack.callback(reader.close)
-                frame = first_frame(reader)
+                picture = first_picture(reader)
         except MediaTensorError:  # the pool has closed the handle
             if is_borrowed:
                 return
             raise
-        if frame is not None:
-            self._orientation = orientation_of(frame)
-            self._size = self._orientation.size(frame.height, frame.width)
+        if picture is not None:
+            self._orientation = orientation_of(picture)
+            self._size = self._orientation.size(picture.height, picture.width)
             if self.stream_info.color_transfer_characteristic == PQ:
-                self._peak_luminance = peak_luminance_of(frame)
+                self._peak_luminance = peak_luminance_of(picture)
 
     # Batches
 
