@@ -245,8 +245,8 @@ class FrameConverter(Converter):
     def __init__(self, steps: tuple[PixelStep, ...] = (), *, is_float: bool = False) -> None:
         self._steps = steps
         self._is_float = is_float
-        #: Whether the output is uint8 and has the size of the picture.
-        self.is_plain = not steps and not is_float
+        #: Whether `rgb_of` can be used: the output is uint8 and has the size of the picture.
+        self.is_uint8_without_steps = not steps and not is_float
         self._format = "rgb48le" if is_float else "rgb24"
         self._output_format = av.VideoFormat(self._format)  # PyAV takes longer to look up names
         self._dtype: type[np.generic] = np.uint16 if is_float else np.uint8
@@ -267,11 +267,11 @@ class FrameConverter(Converter):
         """
         try:
             steps = self._steps
-            is_plain = not steps and orientation is _UPRIGHT
-            size = (picture.height, picture.width) if is_plain else self.output_size(picture, orientation)
+            is_as_stored = not steps and orientation is _UPRIGHT
+            size = (picture.height, picture.width) if is_as_stored else self.output_size(picture, orientation)
             if out.shape[:2] != size:
                 steps = (*steps, ResizeStep(*out.shape[:2]))
-            elif is_plain and not self._is_float and self._rows.write(picture, _matrix_of(picture), out):
+            elif is_as_stored and not self._is_float and self._rows.write(picture, _matrix_of(picture), out):
                 return
             if steps and isinstance(steps[0], ResizeStep) and steps[0].fast:
                 height, width = orientation.size(steps[0].height, steps[0].width)

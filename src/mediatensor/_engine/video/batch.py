@@ -193,15 +193,15 @@ def decode_rows(
     make_writer: Callable[[int], PixelWriter],
     on_error: ErrorPolicy,
     *,
-    is_plain: bool,
+    may_bypass_writer: bool,
     is_sequential: bool,
 ) -> DecodedRows:
     """Decode each frame of ``frames`` once, and write it to every row that needs it. Row i is for ``frames[i]``.
 
     The numbers in ``frames`` must not be negative. They can be in any order, and can repeat. ``make_writer`` is called
-    with the number of rows. Pass ``is_plain=True`` if the writer stores the converter's pixels unchanged, and the error
-    policy neither replaces nor leaves out frames. ``is_sequential`` means that the caller reads through the video and
-    will not request the same frames again.
+    with the number of rows. Pass ``may_bypass_writer=True`` if the writer stores the converter's pixels unchanged, and
+    the error policy neither replaces nor leaves out frames. ``is_sequential`` means that the caller reads through the
+    video and will not request the same frames again.
 
     ``on_error`` determines when `DecodeError` is raised. A damaged frame is an error with ``"raise"``, and a missing
     frame is an error with ``"raise"`` and ``"keep"``. With ``"nearest"``, the error is raised only if no frame nearby
@@ -210,12 +210,12 @@ def decode_rows(
     cache = handle.frame_cache
     cache.use(index)
     is_single = len(frames) == 1
-    if is_single and is_plain and frames[0] < len(index.pts) and not index.may_show_damage:
+    if is_single and may_bypass_writer and frames[0] < len(index.pts) and not index.may_show_damage:
         picture = _decode_single(handle, index, frames[0], keeps=not is_sequential)
         if picture is not None:
             handle.last_single = frames[0]
             converter = handle.converter
-            if isinstance(converter, FrameConverter) and converter.is_plain:
+            if isinstance(converter, FrameConverter) and converter.is_uint8_without_steps:
                 with stages.CONVERT:
                     pixels = converter.rgb_of(picture)
                 if pixels is not None:

@@ -65,7 +65,8 @@ class ExactFrames:
         self._video = video
         self._lock = ForkSafeLock()
         # Whether frames are never replaced, left out, or scaled to a common size.
-        self._is_plain = video.options.on_error in ("keep", "raise") and video.options.on_size_change == "raise"
+        options = video.options
+        self._keeps_frames_and_sizes = options.on_error in ("keep", "raise") and options.on_size_change == "raise"
         self._index = index if mappings is None else from_table(*mappings, video.time_base)
         #: If the index proves wrong, whether a request by index keeps the times of its frames instead of their indices.
         self.keeps_times = False
@@ -327,7 +328,7 @@ class ExactFrames:
                         frames,
                         make_writer or video.pixel_writer,
                         on_error,
-                        is_plain=self._is_plain and make_writer is None,
+                        may_bypass_writer=self._keeps_frames_and_sizes and make_writer is None,
                         is_sequential=is_sequential,
                     )
                 break
