@@ -695,7 +695,7 @@ def test_pickling_and_copying_leave_open_files_behind(videos: list[Path]) -> Non
     assert torch.equal(rows[0].frames.data, expected)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(("module", "name"), [("_batches.resuming", "RowBatches")])
+@pytest.mark.parametrize(("module", "name"), [("_batches.resuming", "RowBatches"), ("_sources.rows", "TableItems")])
 def test_pickles_with_former_names_of_modules_can_be_read(module: str, name: str) -> None:
     assert pickle.loads(f"cmediatensor.datasets.{module}\n{name}\n.".encode()).__name__ == name
 

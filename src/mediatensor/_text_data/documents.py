@@ -24,7 +24,7 @@ from ..datasets._rows.recipe import Recipe, misuse
 from ..datasets._rows.samples import Sample
 from ..datasets._sources.dispatch import as_items
 from ..datasets._sources.items import Item, ListedItems, checked_classes
-from ..datasets._sources.rows import is_empty_cell
+from ..datasets._sources.tables import is_empty_cell
 from ..errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, OpenError, SourceNotFoundError
 from ..samplers._random import global_random, sampling_generator, uses_row_random
 

@@ -44,7 +44,7 @@ from ._rows.recipe import LeftOut, Recipe, errors_as_misuse, misuse
 from ._rows.samples import SILENT_SPANS, Sample
 from ._sources.dispatch import as_items
 from ._sources.items import Item, checked_classes
-from ._sources.rows import CAPTIONS_COLUMN
+from ._sources.tables import CAPTIONS_COLUMN
 
 MissingPolicy: TypeAlias = Literal["error", "pad", "skip"]
 

@@ -27,7 +27,7 @@ from ._rows.shard_contents import RowContents, contents_of, plain_columns
 from ._sources.dispatch import table_error
 from ._sources.items import Item, MediaKind, integer_of
 from ._sources.parquet import parquet_file
-from ._sources.rows import is_media_struct
+from ._sources.tables import is_media_struct
 from ._sources.tar_format import TarReader
 from ._sources.tar_shards import group_members
 from ._video_clips import VideoRecipe

@@ -38,7 +38,7 @@ from ._rows.recipe import Recipe
 from ._rows.samples import Sample
 from ._sources.dispatch import as_items
 from ._sources.items import Item, checked_classes
-from ._sources.rows import CAPTIONS_COLUMN
+from ._sources.tables import CAPTIONS_COLUMN
 
 
 class VideoClips(MediaDataset):

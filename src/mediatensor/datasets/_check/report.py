@@ -17,7 +17,7 @@ from .._sources import tar_shards
 from .._sources.dispatch import REFERENCE_COLUMNS, files_of, item_alone, place_of
 from .._sources.items import LABEL_COLUMNS, Item
 from .._sources.manifests import check_manifest_name, write_rows
-from .._sources.rows import CAPTIONS_COLUMN, is_captions_path, sidecars_of
+from .._sources.tables import CAPTIONS_COLUMN, is_captions_path, sidecars_of
 from .findings import (
     BAD_KINDS,
     FINDING_KINDS,

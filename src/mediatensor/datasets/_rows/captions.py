@@ -25,7 +25,7 @@ from ...frames import AudioSamples, AudioSamplesBatch
 from ...samplers._random import global_random
 from .._sources import manifests
 from .._sources.items import Item
-from .._sources.rows import CAPTIONS_COLUMN, is_empty_cell, sidecars_of
+from .._sources.tables import CAPTIONS_COLUMN, is_empty_cell, sidecars_of
 
 Sound: TypeAlias = AudioSamples | AudioSamplesBatch
 Box: TypeAlias = tuple[tuple[float, float], tuple[float, float]]

@@ -30,7 +30,7 @@ from ...samplers import (
 from ...samplers._random import first_position, global_random, random_for, unwrap_partial
 from ...transforms import CenterCrop, Letterbox, LogMelSpectrogram, Normalize, Pad, Resize, ToFloat
 from .._sources.items import Item
-from .._sources.rows import advice_on_segments, segment_columns
+from .._sources.tables import advice_on_segments, segment_columns
 from .recipe import misuse
 from .samples import FRAME_BOX
 

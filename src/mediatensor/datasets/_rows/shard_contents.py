@@ -19,7 +19,7 @@ from ..._engine.pyav.opening import read_container_info
 from ..._engine.sources.source import make_source, read_whole
 from ...errors import InvalidArgumentError, MediaTensorError, OpenError, ReadError, StreamError
 from .._sources.items import MEDIA_COLUMNS, MEDIA_EXTENSIONS, Item, MediaKind
-from .._sources.rows import CAPTIONS_COLUMN, is_empty_cell, segment_columns, sidecars_of
+from .._sources.tables import CAPTIONS_COLUMN, is_empty_cell, segment_columns, sidecars_of
 from .._sources.tar_shards import is_subtitles
 from .captions import FileCaption, read_captions
 from .clip_cutting import CutClip, cut_audio, cut_video

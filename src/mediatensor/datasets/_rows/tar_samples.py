@@ -25,7 +25,7 @@ from ..._engine.common.stages import collect_stages
 from ...errors import InvalidArgumentError, MediaTensorError, SourceTypeError
 from .._sources import tar_shards
 from .._sources.items import Item, MediaKind, UnreadableSource, check_kind, checked_classes, class_number, with_label
-from .._sources.rows import Columns, item_of_row
+from .._sources.tables import Columns, item_of_table_row
 from .._sources.tar_format import Member, TarReader
 from .._sources.tar_shards import (
     COLUMN_SUFFIXES,
@@ -491,7 +491,7 @@ class IterableRows:
             archive = str(row.get("__url__", ""))
             return item_of_sample(archive, str(row["__key__"]), parts, kind=self._kind, media=self._media)
         try:
-            return item_of_row(row, Columns(self._kind, self._media), place=place)
+            return item_of_table_row(row, Columns(self._kind, self._media), place=place)
         except MediaTensorError as error:
             return Item(UnreadableSource(str(error)), name=place)
 

@@ -42,7 +42,7 @@ from .parquet import (
     items_of_parquet,
     items_of_parquet_shards,
 )
-from .rows import Columns, TableItems, is_empty_cell, item_of_row, media_source
+from .tables import Columns, TableItems, is_empty_cell, item_of_table_row, media_source
 from .tar_format import TarMember
 from .tar_shards import TarItems, shard_names
 
@@ -266,14 +266,14 @@ def _item_of_element(element: Any, columns: Columns, place: str) -> Item:
     if isinstance(element, Item):
         return element
     if isinstance(element, Mapping):
-        return item_of_row(element, columns, place=place)
+        return item_of_table_row(element, columns, place=place)
     label = None
     if isinstance(element, tuple | list) and len(element) == 2:
         element, label = element
         if isinstance(element, Item):
             return dataclasses.replace(element, label=label)
         if isinstance(element, Mapping):
-            return dataclasses.replace(item_of_row(element, columns, place=place), label=label)
+            return dataclasses.replace(item_of_table_row(element, columns, place=place), label=label)
     source, name = media_source(element, place=place)
     if source is None:
         raise InvalidArgumentError(f"{place} is {element!r}, which is not a file.")

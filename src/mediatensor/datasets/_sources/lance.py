@@ -13,7 +13,7 @@ from ..._engine.sources.source import Source, url_scheme
 from ...errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, ReadError
 from . import manifests, parquet
 from .items import Item, class_name_in
-from .rows import MAX_WHOLE_BYTES, Columns, TableItems, is_binary, is_media_struct, items_of_rows, row_of_table
+from .tables import MAX_WHOLE_BYTES, Columns, TableItems, is_binary, is_media_struct, items_of_table_rows, row_of_table
 
 _BATCH_ROWS = 1024
 _BLOB_KEY = b"lance-encoding:blob"
@@ -57,7 +57,7 @@ def items_of_lance(path: str, columns: Columns, version: int | None = None) -> S
         others += [leaf for leaf in _leaves(schema.field(column), structs) if leaf not in others]
     rows = _read_rows(dataset, path, others, num_rows, structs)
     if media is None:
-        return items_of_rows(rows, columns, path)
+        return items_of_table_rows(rows, columns, path)
     leaf = f"{media}.bytes" if media in structs else media
     return TableItems(path.rstrip("/"), columns, rows, LanceColumn(path, version, leaf, media in blobs))
 

@@ -14,7 +14,7 @@ from ..._engine.common.checks import path_text
 from ..._engine.sources.output_files import write_file
 from ...errors import InvalidArgumentError, ReadError
 from .items import MEDIA_EXTENSIONS, Item, MediaKind, check_are_classes, with_coded_labels
-from .rows import Columns, item_of_row
+from .tables import Columns, item_of_table_row
 
 #: Maximum number of files in a source. It stops endless iterables, and manifests made to fill the memory.
 MAX_ITEMS = 10_000_000
@@ -49,7 +49,7 @@ def items_of_text_manifest(path: str, columns: Columns) -> list[Item]:
     for place, row in _rows(path):
         if len(items) == MAX_ITEMS:
             raise InvalidArgumentError(f"{place} exceeds the limit of {MAX_ITEMS} rows.")
-        items.append(item_of_row(row, columns, place=place, folder=folder))
+        items.append(item_of_table_row(row, columns, place=place, folder=folder))
     if not items:
         raise InvalidArgumentError(f"There are no files in {path}: it has no rows.")
     return with_coded_labels(items, columns.classes)

@@ -22,14 +22,14 @@ from . import manifests
 from .items import FEATURE_TYPES, Item, LabelCoding, LazyItems, check_are_classes, class_name_in, class_number
 from .manifests import check_manifest_file
 from .parquet_pages import Chunk, Page, Place, UnknownPagesError, data_pages, page_of_row, values_of_page
-from .rows import (
+from .tables import (
     MAX_WHOLE_BYTES,
     Columns,
     TableItems,
     is_binary,
     is_media_struct,
-    item_of_row,
-    items_of_rows,
+    item_of_table_row,
+    items_of_table_rows,
     row_of_table,
 )
 
@@ -67,7 +67,7 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
     rows = rows if other_leaves else [{}] * num_rows
     if len(rows) != num_rows or sum(group_rows) != num_rows:
         raise InvalidArgumentError(f"{path} is damaged: it does not have the {num_rows} rows that its metadata state.")
-    return items_of_rows(rows, columns, path) if media is None else ParquetItems(path, columns, rows, media)
+    return items_of_table_rows(rows, columns, path) if media is None else ParquetItems(path, columns, rows, media)
 
 
 def items_of_parquet_shards(paths: Sequence[str], columns: Columns) -> ParquetShards:
@@ -449,7 +449,7 @@ class HuggingFaceItems(LazyItems):
 
     def _make(self, index: int) -> Item:
         row = row_of_table(self._stored[index], self._may_hold_media)
-        item = item_of_row(row, self._columns, place=f"row {index}", may_be_empty=True)
+        item = item_of_table_row(row, self._columns, place=f"row {index}", may_be_empty=True)
         return self._with_class_name(self._coding.apply(item))
 
     def _with_class_name(self, item: Item) -> Item:

@@ -22,7 +22,7 @@ from ..._engine.sources.readers import RawFile
 from ..._engine.sources.source import PathSource, make_source, read_whole, stamp_of
 from ...errors import InvalidArgumentError, MediaTensorError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
 from .items import MEDIA_EXTENSIONS, Item, LazyItems, MediaKind, UnreadableSource, check_kind, integer_of
-from .rows import SUBTITLE_EXTENSIONS, is_url
+from .tables import SUBTITLE_EXTENSIONS, is_url
 from .tar_format import Member, TarMember, TarReader
 
 #: Number of tar shards that one name with braces may mean.

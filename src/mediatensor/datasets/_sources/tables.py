@@ -1,10 +1,14 @@
-"""Items from rows of named columns, from tables that contain media, and subtitle files next to media files."""
+"""Items from the rows of tables, tables that contain media, and subtitle files next to media files.
+
+In this module, a row is a row of a table, which describes a file, and not a sample of a dataset.
+"""
 
 from __future__ import annotations
 
 import math
 import os
 import re
+import sys
 from bisect import bisect_left
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +46,8 @@ _LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*(\.[A-Za-z]+)*|forc
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+sys.modules[f"{__package__}.rows"] = sys.modules[__name__]  # the name of this module in older pickles
 
 
 @dataclass(frozen=True)
@@ -99,10 +105,10 @@ class Columns:
         )
 
 
-def item_of_row(
+def item_of_table_row(
     row: Mapping[Any, Any], columns: Columns, *, place: str, folder: str | None = None, may_be_empty: bool = False
 ) -> Item:
-    """Make an item from a row. A label that is text stays text.
+    """Make an item from a row of a table. A label that is text stays text.
 
     The value in the file column can be a path, a URL, bytes, or a mapping with ``path`` and ``bytes``. The bytes can
     also be in a column ``bytes``. ``place`` names the row in messages, and is the file's name if the file has no path.
@@ -126,7 +132,7 @@ def item_of_row(
         if not may_be_empty:
             raise error
         source = UnreadableSource(str(error))
-    segment: dict[str, Any] = segment_of_row(row, columns, place)
+    segment: dict[str, Any] = segment_of_table_row(row, columns, place)
     used = {media, label, *(name for name in columns.media_names if _is_empty(row.get(name)))}
     if data is not None or contents is None:  # otherwise the column is not media, but perhaps the size of the file
         used.add("bytes")
@@ -137,14 +143,14 @@ def item_of_row(
     return Item(source, None if label is None or _is_empty(row[label]) else row[label], name, extra, **segment)
 
 
-def items_of_rows(rows: Sequence[Mapping[str, Any]], columns: Columns, path: str) -> list[Item]:
+def items_of_table_rows(rows: Sequence[Mapping[str, Any]], columns: Columns, path: str) -> list[Item]:
     """Make the items of a table that has only paths of media. The paths are relative to the folder of the table."""
     folder = os.path.dirname(path.rstrip("/"))
-    items = [item_of_row(row, columns, place=f"row {i} of {path}", folder=folder) for i, row in enumerate(rows)]
+    items = [item_of_table_row(row, columns, place=f"row {i} of {path}", folder=folder) for i, row in enumerate(rows)]
     return with_coded_labels(items, columns.classes)
 
 
-def segment_of_row(row: Mapping[Any, Any], columns: Columns, place: str) -> dict[str, float]:
+def segment_of_table_row(row: Mapping[Any, Any], columns: Columns, place: str) -> dict[str, float]:
     """Return the bounds of a row's segment, as keyword arguments for `Item`."""
     if not columns.has_segments or columns.kind not in ("video", "audio"):
         return {}
@@ -344,7 +350,7 @@ class TableItems(LazyItems):
         self._media = media
         # Check the segments now, because an error during training would come late.
         for number, row in enumerate(rows):
-            segment_of_row(row, columns, f"row {number} of {path}")
+            segment_of_table_row(row, columns, f"row {number} of {path}")
         self._label_column = next((name for name in columns.label_names if name in rows[0]), None)
         self._coding = LabelCoding.of(map(self._label, range(len(rows))), columns.classes)
 
@@ -388,7 +394,7 @@ class TableItems(LazyItems):
         else:
             row = {**row, self._media.leaf: data}
         folder = os.path.dirname(self._path)
-        return self._coding.apply(item_of_row(row, self._columns, place=place, folder=folder, may_be_empty=True))
+        return self._coding.apply(item_of_table_row(row, self._columns, place=place, folder=folder, may_be_empty=True))
 
     def _label(self, index: int) -> Any:
         return None if self._label_column is None else self._rows[index][self._label_column]
