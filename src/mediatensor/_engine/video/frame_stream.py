@@ -14,7 +14,7 @@ If this fails for an index made by a linear decode, decoding restarts at the fir
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -59,6 +59,8 @@ class FrameStream:
         self.may_keep = True
         self._num_threads = num_threads
         self._feed = PacketFeed(reader)
+        # `_start_at_key_frame` replaces it with the method of the current decoder, which saves a call per packet.
+        self._decode: Callable[[Any | None], Sequence[Any]] = reader.decode
         # Pictures that have come out of the codec but have not been yielded, whether all packets have been fed, and the
         # error of the packets after these pictures.
         self._pictures: list[Any] = []
@@ -141,8 +143,8 @@ class FrameStream:
         """
         if self.position != place or index is not self._index or not self._matcher.is_of_packets:
             return None
-        if not self._feed.feeds_all:
-            self._feed.go_on(None)
+        if not self._feed.returns_all:
+            self._feed.continue_with(None)
         self._num_steps += 1
         try:
             num_ahead = min(self._num_steps // _STEPS_PER_FRAME, self._max_ahead)
@@ -204,7 +206,7 @@ class FrameStream:
         self._num_starts = 1
         key_frame = segment.key_frame
         if key_frame is None:
-            self._feed.go_on(segment)
+            self._feed.continue_with(segment)
             return
         while key_frame in self._useless_key_frames:
             key_frame -= 1

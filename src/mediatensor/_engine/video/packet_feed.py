@@ -1,4 +1,4 @@
-"""Feed the packets of a segment to the codec.
+"""Choose the packets of a segment that the codec needs; `frame_stream` feeds them to the codec.
 
 This includes seeking to the segment's key frame, checking packets for damage, and leaving out packets that are not
 needed.
@@ -45,9 +45,9 @@ class DamagedPacketError(IndexMismatchError):
 
 
 class PacketFeed:
-    """Reads the packets of a segment, and returns those that the codec needs.
+    """Reads the packets of a segment. `take` returns those that the codec needs.
 
-    The reader must be at the stream's beginning.
+    The reader must be at the stream's beginning. Call `use` first, and then `start`.
     """
 
     def __init__(self, reader: VideoReader) -> None:
@@ -60,10 +60,11 @@ class PacketFeed:
         self.left_out: set[int] = set()
         #: Whether frames that no other frame refers to are left out.
         self.leaves_out = True
-        #: Whether the feed ended before the last packet, because the segment needed no more.
+        #: Whether `take` stopped before the last packet, because the segment needed no more.
         self.ended_early = False
-        #: Whether every packet is fed, even if the segment does not need it.
-        self.feeds_all = True
+        #: Whether `take` returns every packet, even if the segment does not need it.
+        self.returns_all = True
+        self._index: FrameIndex  # `use` sets it
         self._reader = reader
         self._is_remote = reader.byte_reader is not None
         self._has_times = not reader.has_no_timestamps
@@ -72,7 +73,8 @@ class PacketFeed:
         self._seeks_by_dts = False
         self._held: Any = None
         self._segment = _WHOLE
-        self._not_fed: set[int] = set()
+        # Wanted frames of the segment whose packets have not been returned.
+        self._not_returned: set[int] = set()
         # State of the checks of packets, which are used if the index was made from packets
         self._checks_packets = False
         self._has_unproven_order = False
@@ -90,19 +92,19 @@ class PacketFeed:
         )
         self.leaves_out = True
 
-    def go_on(self, segment: Segment | None) -> None:
-        """Feed another segment, or with ``None`` all remaining packets, from the next packet without a seek."""
+    def continue_with(self, segment: Segment | None) -> None:
+        """Continue at the next packet, without a seek, with another segment or, with ``None``, with all packets."""
         self._segment = segment or _WHOLE
-        self._not_fed = set() if segment is None else set(segment.places)
-        self.feeds_all = segment is None
+        self._not_returned = set() if segment is None else set(segment.places)
+        self.returns_all = segment is None
 
     def start(self, segment: Segment, key_frame: int, missing: set[int]) -> None:
-        """Seek to a key frame, and feed the packets of a segment from there.
+        """Seek to a key frame, from which `take` then returns the packets of a segment.
 
         ``missing`` are the frames of the segment that have not come out of the codec yet.
         """
         index, reader = self._index, self._reader
-        self._segment, self._not_fed, self.feeds_all = segment, missing.copy(), False
+        self._segment, self._not_returned, self.returns_all = segment, missing.copy(), False
         self.left_out, self.ended_early, self._held = set(), False, None
         if self._is_remote:
             expected = byte_range(index, key_frame, segment.places[-1])
@@ -126,7 +128,7 @@ class PacketFeed:
         frame_by_packet = index._frame_by_packet
         num_packets = len(frame_by_packet) or len(index.pts)  # an index that is not made from packets has no numbers
         while True:
-            if segment.drains and not self._not_fed:
+            if segment.drains and not self._not_returned:
                 # Draining makes the codec output its frames now, and the next call has to seek anyway.
                 self.ended_early = True
                 return None
@@ -169,7 +171,7 @@ class PacketFeed:
             if h264 is not None and packet.is_discard:
                 # The codec reports some damage only as a flag of the frame. `_PacketMatcher` reads it.
                 return without_discard_flag(packet)
-            if self.feeds_all:
+            if self.returns_all:
                 return packet
             frame = frame_by_packet.item(number) if number < len(frame_by_packet) else -1
             if frame < 0 or index.pts.item(frame) != pts:  # the index has no frame for this packet
@@ -181,8 +183,8 @@ class PacketFeed:
                 elif self._is_disposable is not None:
                     disposable = int(self._is_disposable(data))
                 index.disposable[frame] = disposable
-            if frame in self._not_fed:
-                self._not_fed.remove(frame)
+            if frame in self._not_returned:
+                self._not_returned.remove(frame)
                 return packet
             if disposable != _YES or not self.leaves_out or segment.needs(frame):
                 return packet
