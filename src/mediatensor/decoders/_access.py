@@ -1,16 +1,18 @@
 """The internal interface of decoders, for other packages of this library that need more than the public methods.
 
-Some functions read samples of any audio decoder, through its public methods, by sample number instead of time.
+`access_to` returns the interface of a decoder or of a segment: a `VideoAccess` or an `AudioAccess`. `VideoDecoder` and
+`AudioVideoDecoder` also use their own interface, so that a segment of a file decodes in the same way. Functions with a
+`SampleGrid` read samples of any audio decoder, through its public methods, by sample number instead of time.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, overload
 
 import numpy as np
 import torch
@@ -120,6 +122,24 @@ def with_silence(
     return data, tuple(silent_spans)
 
 
+class _OfVideo(Protocol):
+    """A `VideoDecoder` or a segment of a video."""
+
+    _access: VideoAccess
+
+
+class _OfAudioVideo(Protocol):
+    """An `AudioVideoDecoder` or a segment of a file."""
+
+    _access: AudioAccess
+
+
+@overload
+def access_to(decoder: _OfVideo) -> VideoAccess: ...
+@overload
+def access_to(decoder: _OfAudioVideo) -> AudioAccess: ...
+@overload
+def access_to(decoder: object) -> VideoAccess | AudioAccess | None: ...
 def access_to(decoder: Any) -> Any:
     """Return the internal interface of a decoder or a segment of a file; ``None`` for objects of other libraries.
 
@@ -306,7 +326,7 @@ class VideoAccess:
 
     # Frames decoded on the CPU, before conversion to RGB
 
-    def pictures(self, start: int = 0, *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
+    def pictures(self, start: int = 0, *, obeys_policy: bool = False) -> Generator[DecodedPicture]:
         """Yield frames without transforms and before conversion to RGB, from frame ``start`` of the range on.
 
         Several frames share one block of memory, so keeping one frame keeps the whole block. By default, damaged frames
@@ -324,7 +344,7 @@ class VideoAccess:
                     yield replace(picture, frame=picture.frame - first) if first else picture
                 position, previous = stop, stop - 1
 
-    def pictures_at(self, indices: Sequence[int]) -> Iterator[DecodedPicture]:
+    def pictures_at(self, indices: Sequence[int]) -> Generator[DecodedPicture]:
         """Yield frames like `pictures`, with the policy. ``indices`` must ascend, and count from the video's start."""
         previous = None
         with self._lend_frames(obeys_policy=True) as frames:

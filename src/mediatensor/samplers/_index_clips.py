@@ -440,7 +440,7 @@ def _count_at_rate(decoder: VideoDecoder, rate: float) -> int:
     return math.floor(min((end - begin + _ROUNDING_SECONDS) * rate, 2.0**53))
 
 
-def _frame_size(decoder: VideoDecoder) -> tuple[int, int]:
+def _frame_size(decoder: Any) -> tuple[int, int]:
     access = access_to(decoder)
     if access is None:
         raise SourceTypeError(
@@ -463,7 +463,7 @@ def _count_within_tokens(max_tokens: Any, tokens_per_frame: Any, unit: int) -> i
     return math.floor(min(budget / tokens, 2.0**53))
 
 
-def _even_indices(decoder: VideoDecoder, total: int, count: int) -> list[int]:
+def _even_indices(decoder: Any, total: int, count: int) -> list[int]:
     """Return the frames shown at ``count`` evenly spaced times, from the first frame's start to the last frame's."""
     if count == total:
         return list(range(total))
