@@ -90,7 +90,7 @@ def check_rows_differ(rows_per_file: Any, sampler: Callable[..., Any], *transfor
 def call_sampler(sampler: Callable[[Any], Any], opened: Any, item: Item) -> Any:
     """Call a sampler on an item, whose file is open.
 
-    The global random generators, from which a user's own sampler draws, are seeded first.
+    A user's own sampler draws from the global random generators, so `global_random` gives them the row's states.
     """
     function, arguments, options = unwrap_partial(sampler)
     decoder = _segment_of(opened, item)
@@ -145,7 +145,7 @@ def box_column(video: VideoDecoder) -> dict[str, tuple[int, int, int, int]]:
 
 
 def random_of_transform(transform: Any) -> AbstractContextManager[None]:
-    """Return a context for calling a transform. If the transform is random, it seeds the global generators."""
+    """Return the context for calling a transform: `global_random`, unless the transform is known to draw nothing."""
     return global_random() if _may_draw(transform) else nullcontext()
 
 

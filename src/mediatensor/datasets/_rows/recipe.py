@@ -106,8 +106,9 @@ class Recipe(ABC):
         The dataset then sets ``source``, ``row`` and ``epoch``, and adds the columns of ``item.extra`` to ``extra``. A
         ``label`` that is ``None`` becomes ``item.label``.
 
-        Draw random numbers from the global generators, which are seeded for each row. If the method is decorated with
-        `uses_row_random`, it must draw from the generator of the row instead.
+        Draw random numbers from the global generators of torch, NumPy and Python. While a row is read, they have states
+        that depend only on the row. If the method is decorated with `uses_row_random`, it must draw from the generator
+        of the row instead.
 
         Args:
             opened: The result of `open`.
