@@ -184,11 +184,11 @@ class DataLoader(torch.utils.data.DataLoader[B]):
                 raise InvalidArgumentError("in_order must be True, because resuming counts batches in order.")
             options |= {"batch_sampler": self.batches, "collate_fn": collate_fn}
         self.failures = FailureReport()
-        self._iterations: Iterations[_Position] = Iterations()
+        self._iterations: Iterations[_EpochPosition] = Iterations()
         # Whether an iteration over the epoch of `batches` has begun. If so, the next iteration reads the next epoch.
         self._has_begun = False
         # The iteration that persistent workers read for.
-        self._persistent_position: _Position | None = None
+        self._persistent_position: _EpochPosition | None = None
         # Without its own generator, torch's loader draws from the global generator at the start of each iteration.
         # Resuming starts one more iteration, which would change all later random numbers of the training.
         own_seed = derived_seed(dataset.seed if seed is None else seed, "workers")
@@ -240,8 +240,6 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             >>> DataLoader(clips, batch_size=2, weights="balanced", rows_per_epoch=10).count_classes()
             {'jump': 5, 'run': 5}
         """
-        if isinstance(self.batches, StreamProgress):
-            raise InvalidArgumentError("The classes of a stream are unknown before its rows are read.")
         return self.batches.count_classes(epoch)
 
     def set_epoch(self, epoch: int) -> None:
@@ -266,7 +264,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             if (outer := self._iterations.newest) is not None:
                 self.batches.take_position(outer.batches)  # type: ignore[arg-type]
             self.batches.set_epoch(self.epoch + 1)
-        position = _Position(copy.copy(self.batches))
+        position = _EpochPosition(copy.copy(self.batches))
         with tensors_on_cpu():  # the generator of this loader is on the CPU
             source = self._start_reading(position)
         self._has_begun = True
@@ -275,14 +273,9 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             self._give_batches(source, position), position, partial(self._end, position, is_over=False)
         )
 
-    def _start_reading(self, position: _Position) -> Any:
+    def _start_reading(self, position: _EpochPosition) -> Any:
         reader = copy.copy(self)
-        # torch's loader does not allow setting these attributes.
-        if isinstance(position.batches, StreamProgress):
-            position.batches.stream._share_position()
-            vars(reader)["dataset"] = position.batches.stream
-        else:
-            vars(reader)["batch_sampler"] = position.batches
+        vars(reader).update(position.batches._loader_attributes())  # torch's loader does not allow setting them
         if not (self.persistent_workers and self.num_workers > 0):
             return reader._get_iterator()
         if self._persistent_position is not None and not self._persistent_position.has_ended:
@@ -290,27 +283,23 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         if self._iterator is None or self._persistent_position is None:
             self._iterator = reader._get_iterator()
         else:
-            if isinstance(position.batches, StreamProgress):
-                position.batches.read_with(self._persistent_position.batches.stream)  # type: ignore[union-attr]
-            else:
-                self._iterator._index_sampler = position.batches
+            position.batches._continue_in(self._iterator, self._persistent_position.batches)  # type: ignore[arg-type]
             self._iterator._reset(self)
         self._persistent_position = position
         return self._iterator
 
-    def _give_batches(self, source: Any, position: _Position) -> Generator[B, None, None]:
+    def _give_batches(self, source: Any, position: _EpochPosition) -> Generator[B, None, None]:
         is_over = False
         position.has_begun = True
         is_empty, num_failures_before = not position.batches.is_resumed, len(self.failures)
         try:
             for batch in source:
                 position.num_given += 1
-                if isinstance(position.batches, StreamProgress):
-                    batch = position.batches.take(batch)
+                batch = position.batches._take(batch)
                 if isinstance(batch, Batch | ColumnDict):
                     self.failures.add(batch.failures)
                     if not len(batch):  # every row was skipped
-                        if isinstance(position.batches, StreamProgress) or position.batches.num_ranks == 1:
+                        if not position.batches._needs_every_batch:
                             continue
                         batch = self._replace_batch(batch)
                 is_empty = False
@@ -337,7 +326,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         filled.failures, filled.timings = batch.failures, batch.timings
         return filled
 
-    def _end(self, position: _Position, *, is_over: bool) -> None:
+    def _end(self, position: _EpochPosition, *, is_over: bool) -> None:
         position.has_ended = True
         if not self._iterations.end(position, is_over=is_over):
             return
@@ -357,7 +346,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
                 iterations over this loader are open. Each open iteration has its own ``state_dict()``.
         """
         position = self._iterations.current()
-        return (_Position(self.batches) if position is None else position).state_dict()
+        return (_EpochPosition(self.batches) if position is None else position).state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Let the next iteration over this loader resume at a saved position.
@@ -383,20 +372,13 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             >>> [batch.source for batch in other] == [batch.source for batch in batches]
             True
         """
-        if isinstance(self.batches, StreamProgress):
-            self.batches.load_state_dict(state)
-            # Persistent workers do not know which rows of this epoch they must leave out.
+        self.batches.load_state_dict(state)  # type: ignore[arg-type]
+        if not self.batches._resumes_in_running_workers:
             self._iterator = self._persistent_position = None
-        elif isinstance(state, Mapping):
-            self.batches.load_state_dict(state)
-        else:
-            raise InvalidArgumentError(
-                "The state must be a mapping. Pass the state of one rank: it is the same on all ranks."
-            )
         self._restart_at_position()
 
 
-class _Position:
+class _EpochPosition:
     """The position of an iteration over a loader, with its own copy of ``batches``.
 
     ``num_given`` counts the batches that the iteration has returned. ``has_begun`` is true once the first batch was
@@ -414,8 +396,6 @@ class _Position:
         return self.batches.epoch
 
     def state_dict(self) -> dict[str, Any]:
-        if isinstance(self.batches, StreamProgress):
-            return self.batches.state_dict()
         return self.batches.state_dict(self.num_given)
 
 

@@ -294,7 +294,10 @@ class RowBatches(Sampler[list[RowKey]]):
             1
         """
         if not isinstance(state, Mapping):
-            raise InvalidArgumentError(f"The state must be a mapping that state_dict returned (got {shown(state)}).")
+            raise InvalidArgumentError(
+                f"The state must be a mapping that state_dict returned (got {shown(state)}). It is the same on all "
+                "ranks, so pass the state of one rank."
+            )
         _check_origin(state, self._origin, "dataset and order")
         _check_files(state, self._dataset._file_order)
         try:
@@ -305,6 +308,28 @@ class RowBatches(Sampler[list[RowKey]]):
         if any(len(run) != 3 or min(run) < 1 for run in runs):
             raise InvalidArgumentError(f"The state is damaged: its runs are {runs}.")
         self.epoch, self._runs, self._iteration = epoch, runs, _IterationState()
+
+    # Used by `DataLoader`. `StreamProgress` defines the same names.
+
+    #: Whether persistent workers can read from a loaded state.
+    _resumes_in_running_workers = True
+
+    @property
+    def _needs_every_batch(self) -> bool:
+        """Whether a batch whose rows were all skipped must be replaced: the other ranks make a step meanwhile."""
+        return self.num_ranks > 1
+
+    def _loader_attributes(self) -> dict[str, Any]:
+        """Return the attributes of torch's loader with which it reads these rows."""
+        return {"batch_sampler": self}
+
+    def _continue_in(self, iterator: Any, previous: RowBatches) -> None:
+        """Let the workers of ``iterator``, torch's iterator that has read ``previous``, read these rows next."""
+        iterator._index_sampler = self
+
+    def _take(self, result: Any) -> Any:
+        """Return the batch in a result of torch's iterator."""
+        return result
 
 
 def _join_batches(steps: _Steps) -> NDArray[np.int64]:
@@ -369,6 +394,10 @@ class StreamProgress:
     epochs independently.
     """
 
+    # Persistent workers do not know which rows of a resumed epoch they must leave out.
+    _resumes_in_running_workers = False
+    _needs_every_batch = False
+
     def __init__(self, stream: TarSamples) -> None:
         self.epoch = stream.epoch
         self.stream = copy.copy(stream)
@@ -386,11 +415,6 @@ class StreamProgress:
         self._given = GivenRows(other._given.intervals())
         self.stream.take_position(other.stream)
 
-    def read_with(self, stream: TarSamples) -> None:
-        """Use ``stream``, from which running persistent workers read, and set it to the current position."""
-        stream.take_position(self.stream)
-        self.stream = stream
-
     @property
     def is_resumed(self) -> bool:
         return bool(self._given.intervals())
@@ -400,14 +424,27 @@ class StreamProgress:
         self._last_epoch = (self.epoch, self._given)
         self.epoch, self._given = epoch, GivenRows()
 
-    def take(self, batch_and_rows: tuple[Any, Sequence[int]]) -> Any:
+    def count_classes(self, epoch: int | None) -> dict[Any, int]:
+        raise InvalidArgumentError("The classes of a stream are unknown before its rows are read.")
+
+    def _loader_attributes(self) -> dict[str, Any]:
+        self.stream._share_position()
+        return {"dataset": self.stream}
+
+    def _continue_in(self, iterator: Any, previous: StreamProgress) -> None:
+        """Use the stream from which the running workers read, and set it to the current position."""
+        previous.stream.take_position(self.stream)
+        self.stream = previous.stream
+
+    def _take(self, result: tuple[Any, Sequence[int]]) -> Any:
         """Return the batch in a result of `WithRows`, and record its rows as read."""
-        batch, rows = batch_and_rows
+        batch, rows = result
         for row in rows:
             self._given.add(row)
         return batch
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self, num_batches: int | None = None) -> dict[str, Any]:
+        """Return the state after the rows that `_take` has recorded. ``num_batches`` has no effect."""
         self._check_resumable()
         return {
             "version": _STATE_VERSION,
