@@ -379,6 +379,8 @@ class _IterationState:
 
 
 class WithRows:
+    """Collate function for streams: returns a batch together with the numbers of its rows, for `StreamProgress`."""
+
     def __init__(self, collate: Callable[[list[Any]], Any]) -> None:
         self.collate = collate
 
