@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .._engine.common.checks import check_frames, check_samples, frame_rate_times
-from .._engine.video.plan import frames_of_clips
+from .._engine.video.exact import frames_of_clips
 from ..decoders._access import SampleGrid, SoundDecoder, access_to, existing_samples, sample_grid
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamplesBatch, AudioVideoClip, FrameBatch

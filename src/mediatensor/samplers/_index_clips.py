@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from .._engine.common.checks import check_frames, finite_number, shown, whole_number
-from .._engine.video.plan import frames_of_clips
+from .._engine.video.exact import frames_of_clips
 from ..decoders._access import access_to
 from ..errors import DecodeError, InvalidArgumentError, SourceTypeError
 from ..frames import FrameBatch

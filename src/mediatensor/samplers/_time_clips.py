@@ -15,7 +15,7 @@ import torch
 
 from .._engine.common.checks import TIME_TOLERANCE, check_frames, real_number, shown
 from .._engine.index.frame_clock import FrameClock
-from .._engine.video.plan import frames_of_clips
+from .._engine.video.exact import frames_of_clips
 from ..decoders._access import access_to
 from ..errors import InvalidArgumentError
 from ..frames import FrameBatch

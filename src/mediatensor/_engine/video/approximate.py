@@ -21,10 +21,9 @@ from ..common.locks import cached_property
 from ..common.threads import divide_threads
 from ..index.frame_clock import FrameClock
 from ..metadata import video_stream_metadata
-from .batch import IS_FLAGGED, NEAREST_REACH, DecodedRows, damage_error
+from .batch import IS_FLAGGED, NEAREST_REACH, DecodedRows, damage_error, warn_of_damage
 from .frame_stream import ApproximateStream
 from .open_video import OpenVideo
-from .plan import warn_of_damage
 
 # Rounding to ticks changes the distance between two times by up to a tick. Times in coarser ticks count as exact.
 _MAX_SLACK_SECONDS = 0.001

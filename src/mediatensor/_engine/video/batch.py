@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...backends import PictureConverter
-from ...errors import DecodeError, DeviceError, ReadError, SizeChangeError
+from ...errors import DamageWarning, DecodeError, DeviceError, ReadError, SizeChangeError
 from ...frames import ReplacedFrame
 from ..common import stages, threads
 from ..common.locks import ForkSafeLock
+from ..common.messages import counted, warn_once
 from ..common.pictures import Orientation
 from ..index.frame_index import FrameIndex
+from ..index.holes import describe_holes
 from ..pyav.exports import CELL
 from ..pyav.frame_edits import Box, cover, stored_format
 from ..pyav.pixels import FrameConverter, luma_of, orientation_of
@@ -304,6 +306,22 @@ def damage_error(frame: int | str) -> DecodeError:
     return DecodeError(
         f"Frame {frame} is damaged: {IS_FLAGGED}. on_error='keep' gives it as it is, 'skip' and 'nearest' leave it out "
         "or put the nearest frame in its place."
+    )
+
+
+def warn_of_damage(name: str, index: FrameIndex | None = None) -> None:
+    """Warn that the file ``name`` is damaged. Each process warns only once per file."""
+    if index is None or index.is_authoritative:
+        damage = ["the codec flags frames as damaged"]
+    else:
+        count = int(index.is_damaged.sum())
+        damage = [f"the codec flags {counted(count, 'frame')} as damaged"] if count else []
+        damage += describe_holes(index.holes, len(index))
+    warn_once(
+        f"{name} is damaged: {'; '.join(damage)}. Frames are given as the codec makes them, and is_damaged of a result "
+        "says which are flagged. (on_error='raise' makes damage an error, 'skip' leaves damaged frames out, 'nearest' "
+        "puts others in their place.)",
+        DamageWarning,
     )
 
 

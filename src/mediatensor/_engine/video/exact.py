@@ -5,8 +5,9 @@ The index is made on first use by a scan of the packets. If decoding proves it w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DecodeError, DeviceError, OutOfRangeError
-from ...frames import Frame, FrameBatch
+from ...frames import Frame, FrameBatch, ReplacedFrame
 from ..common import checks, stages
 from ..common.locks import ForkSafeLock
 from ..index.building import from_table
 from ..index.frame_clock import FrameClock
 from ..index.frame_index import FrameIndex, frame_times
-from ..index.holes import FrameHole
+from ..index.holes import FrameHole, describe_hole
 from ..index.indexing import (
     cached_index,
     get_index_cache,
@@ -32,7 +33,7 @@ from ..index.indexing import (
 )
 from ..pyav.exports import ExportKind, export_converter, grid_size
 from ..pyav.reading import VideoReader
-from .batch import CellWriter, DecodedPicture, DecodedRows, PictureWriter, PixelWriter, decode_rows
+from .batch import CellWriter, DecodedPicture, DecodedRows, PictureWriter, PixelWriter, decode_rows, warn_of_damage
 from .open_video import OpenVideo
 from .packet_feed import IndexMismatchError
 from .plan import (
@@ -43,10 +44,22 @@ from .plan import (
     ExistingFrames,
     FrameQuery,
     hole_error,
-    hole_reports,
     spanned_holes,
-    warn_of_damage,
 )
+
+# Number of frames in each clip of the current call; ``None`` if all frames belong together. Samplers call the public
+# methods of a decoder, which may be a user's object, so they cannot pass it as an argument.
+_frames_per_clip: ContextVar[int | None] = ContextVar("frames_per_clip", default=None)
+
+
+@contextmanager
+def frames_of_clips(num_frames_per_clip: int) -> Iterator[None]:
+    """Treat frames requested in a ``with`` block as clips of this length. Damage between clips does not affect them."""
+    token = _frames_per_clip.set(num_frames_per_clip)
+    try:
+        yield
+    finally:
+        _frames_per_clip.reset(token)
 
 
 class ExactFrames:
@@ -317,7 +330,9 @@ class ExactFrames:
             if exports is not None and on_error != "raise":
                 on_error = "keep"
             pool = video.pool if exports is None else video.export_pool(exports)
-            spanned = spanned_holes(index, frames, query) if index.may_show_damage else []
+            spanned = []
+            if index.may_show_damage:
+                spanned = spanned_holes(index, frames, query, _frames_per_clip.get())
             if spanned and on_error == "raise":
                 raise hole_error(spanned[0][0], index)
             try:
@@ -369,7 +384,8 @@ class ExactFrames:
             return None
         seconds = before._pts_seconds[np.asarray(frames, np.int64)]
         if self._video.options.on_error == "raise":
-            for hole, _ in spanned_holes(index, frames, ByTime(seconds, is_grid=False, within=None)):
+            query = ByTime(seconds, is_grid=False, within=None)
+            for hole, _ in spanned_holes(index, frames, query, _frames_per_clip.get()):
                 raise hole_error(hole, index)
             missing = seconds[~is_there][0]
             raise DecodeError(f"No frame could be decoded at {missing:.6f} s: {'; '.join(index.anomalies)}.")
@@ -384,8 +400,11 @@ class ExactFrames:
         """
         video = self._video
         if video.options.on_error != "keep":
-            reports = (*decoded.replaced, *hole_reports(spanned, frames, index))
-            decoded.replaced = tuple(sorted(reports, key=lambda report: report.position))
+            reports = [
+                ReplacedFrame(frames[row], describe_hole(hole, len(index)), row, frames[row], hole.num_packets)
+                for hole, row in spanned
+            ]
+            decoded.replaced = tuple(sorted((*decoded.replaced, *reports), key=lambda report: report.position))
             return
         # After a hole, the index of a frame is lower than the number of its packet. The user must be warned about this.
         is_after_hole = len(index.hole_frame) > 0 and len(frames) > 0 and max(frames) >= int(index.hole_frame[0])

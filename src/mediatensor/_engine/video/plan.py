@@ -12,37 +12,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import DamageWarning, DecodeError
+from ...errors import DecodeError
 from ..bitstreams.units import Disposable
 from ..common.checks import TIME_TOLERANCE, frame_range, valid_index
-from ..common.messages import counted, warn_once
 from ..index.frame_index import FrameIndex
-from ..index.holes import FrameHole, describe_hole, describe_holes
-
-if TYPE_CHECKING:
-    from ...frames import ReplacedFrame
-
-#: Number of frames in each clip of the current call; ``None`` if all frames belong together.
-frames_per_clip: ContextVar[int | None] = ContextVar("frames_per_clip", default=None)
-
-
-@contextmanager
-def frames_of_clips(num_frames_per_clip: int) -> Iterator[None]:
-    """Treat frames requested in a ``with`` block as clips of this length. Damage between clips does not affect them."""
-    token = frames_per_clip.set(num_frames_per_clip)
-    try:
-        yield
-    finally:
-        frames_per_clip.reset(token)
+from ..index.holes import FrameHole, describe_hole
 
 
 class FrameQuery(ABC):
@@ -135,18 +115,21 @@ class ByTimeRange(FrameQuery):
 # Holes recorded in an index
 
 
-def spanned_holes(index: FrameIndex, frames: Sequence[int], query: FrameQuery) -> list[tuple[FrameHole, int]]:
+def spanned_holes(
+    index: FrameIndex, frames: Sequence[int], query: FrameQuery, frames_per_clip: int | None = None
+) -> list[tuple[FrameHole, int]]:
     """Return the holes that a call spans. With each hole, return the row of the first frame at or after the hole.
 
-    A call spans a hole if it has frames on both sides of the hole, or requests a time in the hole. The clips of one
-    call of `frames_of_clips` are treated like separate calls. ``frames`` are the frames that ``query`` requests.
+    A call spans a hole if it has frames on both sides of the hole, or requests a time in the hole. ``frames`` are the
+    frames that ``query`` requests. With ``frames_per_clip``, they are clips of this length, and each clip is treated
+    like a separate call.
     """
     if not len(index.hole_frame) or not len(frames):
         return []
     holes = index.holes
     wanted = np.asarray(frames, np.int64)
     within = _holes_of_times(index, wanted, query)
-    length = frames_per_clip.get() or len(wanted)
+    length = frames_per_clip or len(wanted)
     spanned = []
     for start in range(0, len(wanted), length):
         clip = wanted[start : start + length]
@@ -181,34 +164,6 @@ def hole_error(hole: FrameHole, index: FrameIndex) -> DecodeError:
     return DecodeError(
         f"The frames that were asked for reach over a hole: {describe_hole(hole, len(index))}. Ask for frames on one "
         "side of it, or pass on_error='keep', 'skip' or 'nearest'."
-    )
-
-
-def hole_reports(
-    spanned: Sequence[tuple[FrameHole, int]], frames: Sequence[int], index: FrameIndex
-) -> tuple[ReplacedFrame, ...]:
-    """Return a report for each hole in ``spanned``, to be added to the result of the call."""
-    from ...frames import ReplacedFrame  # imports torch, which planning does not need
-
-    return tuple(
-        ReplacedFrame(frames[row], describe_hole(hole, len(index)), row, frames[row], num_missing=hole.num_packets)
-        for hole, row in spanned
-    )
-
-
-def warn_of_damage(name: str, index: FrameIndex | None = None) -> None:
-    """Warn that the file ``name`` is damaged. Each process warns only once per file."""
-    if index is None or index.is_authoritative:
-        damage = ["the codec flags frames as damaged"]
-    else:
-        count = int(index.is_damaged.sum())
-        damage = [f"the codec flags {counted(count, 'frame')} as damaged"] if count else []
-        damage += describe_holes(index.holes, len(index))
-    warn_once(
-        f"{name} is damaged: {'; '.join(damage)}. Frames are given as the codec makes them, and is_damaged of a result "
-        "says which are flagged. (on_error='raise' makes damage an error, 'skip' leaves damaged frames out, 'nearest' "
-        "puts others in their place.)",
-        DamageWarning,
     )
 
 
