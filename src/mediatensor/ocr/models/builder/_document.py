@@ -174,8 +174,7 @@ class DocumentBuilder(BuilderSettings):
             InvalidArgumentError: if arguments have different numbers of pages or words, or if boxes are not finite or
                 have another shape.
         """
-        given = locals()
-        number = _check_lengths(given)
+        number = _check_lengths(boxes, pages, text_preds, crop_orientations, objectness_scores, page_shapes)
         words = [
             {"words": ClassWords(*arrays)}
             for arrays in zip(
@@ -188,7 +187,9 @@ class DocumentBuilder(BuilderSettings):
                 strict=True,
             )
         ]
-        return self._build(_gather_pages(given, words))
+        return self._build(
+            _gather_pages(pages, page_shapes, words, orientations, languages, errors, structures, regions, tables)
+        )
 
     def _build(self, pages: Sequence[PageWords]) -> Document:
         return Document([_build_text_page(self, number, page) for number, page in enumerate(pages)])
@@ -237,8 +238,7 @@ class KIEDocumentBuilder(BuilderSettings):
             InvalidArgumentError: if arguments have different numbers of pages or words, ``tables`` is given, or boxes
                 are not finite or have another shape.
         """
-        given = locals()
-        number = _check_lengths(given)
+        number = _check_lengths(boxes, pages, text_preds, crop_orientations, objectness_scores, page_shapes)
         if tables is not None and any(tables):
             raise InvalidArgumentError(
                 "pages of predictions have no tables: leave the argument out, or None for every page"
@@ -256,7 +256,9 @@ class KIEDocumentBuilder(BuilderSettings):
             }
             for index, spelled in enumerate(_per_page(characters, number, "characters"))
         ]
-        return self._build(_gather_pages({**given, "tables": None}, words))
+        return self._build(
+            _gather_pages(pages, page_shapes, words, orientations, languages, errors, structures, regions, None)
+        )
 
     def _build(self, pages: Sequence[PageWords]) -> KIEDocument:
         return KIEDocument([_build_kie_page(self, number, page) for number, page in enumerate(pages)])
@@ -265,9 +267,9 @@ class KIEDocumentBuilder(BuilderSettings):
 _SAME_LENGTHS = ("boxes", "pages", "text_preds", "crop_orientations", "objectness_scores", "page_shapes")
 
 
-def _check_lengths(given: Mapping[str, Any]) -> int:
-    """Return the number of pages in the required arguments ``given``; raise unless each has one item for each page."""
-    lengths = {name: len(given[name]) for name in _SAME_LENGTHS}
+def _check_lengths(*arguments: Sequence[Any]) -> int:
+    """Return the number of pages in the arguments `_SAME_LENGTHS`; raise unless each has one item for each page."""
+    lengths = {name: len(argument) for name, argument in zip(_SAME_LENGTHS, arguments, strict=True)}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name}: {length}" for name, length in lengths.items())
         raise InvalidArgumentError(f"All arguments are expected to be lists of the same size: {listed}")
@@ -283,13 +285,18 @@ def _per_page(argument: Sequence[Any] | None, number: int, name: str) -> Sequenc
     return argument
 
 
-def _gather_pages(given: Mapping[str, Any], words: Sequence[dict[str, ClassWords]]) -> list[PageWords]:
+def _gather_pages(
+    pages: Sequence[Any],
+    page_shapes: Sequence[tuple[int, int]],
+    words: Sequence[dict[str, ClassWords]],
+    *facts: Sequence[Any] | None,
+) -> list[PageWords]:
     names = ("orientations", "languages", "errors", "structures", "regions", "tables")
-    optional = [_per_page(given[name], len(words), name) for name in names]
+    optional = [_per_page(argument, len(words), name) for name, argument in zip(names, facts, strict=True)]
     return [
         PageWords(image, shape, by_class, orientation, language, error, structure=Structured(*structure))
         for image, shape, by_class, orientation, language, error, *structure in zip(
-            given["pages"], given["page_shapes"], words, *optional, strict=True
+            pages, page_shapes, words, *optional, strict=True
         )
     ]
 
