@@ -384,7 +384,6 @@ class _BudgetPlan(NamedTuple):
 
 def _plan_within_budget(
     decoder: VideoDecoder,
-    *,
     max_frames: int | None = None,
     fps: float | None = None,
     max_tokens: int | None = None,
@@ -535,4 +534,4 @@ def sample_frames(
         >>> len(sample_frames(decoder, max_tokens=4096, tokens_per_frame=256))
         16
     """
-    return _plan_within_budget(**locals()).decode(decoder)
+    return _plan_within_budget(decoder, max_frames, fps, max_tokens, tokens_per_frame, multiple_of).decode(decoder)

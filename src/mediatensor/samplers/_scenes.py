@@ -226,12 +226,13 @@ def clips_at_scenes(
         >>> clips_at_scenes(VideoDecoder("video.mp4"), num_frames_per_clip=16).data.shape
         torch.Size([1, 16, 3, 360, 640])
     """
-    return _plan_at_scenes(**locals()).decode(decoder)
+    return _plan_at_scenes(decoder, scenes, num_frames_per_clip, num_indices_between_frames, placement, policy).decode(
+        decoder
+    )
 
 
 def _plan_at_scenes(
     decoder: VideoDecoder,
-    *,
     scenes: Iterable[Scene] | None,
     num_frames_per_clip: int = 1,
     num_indices_between_frames: int = 1,
