@@ -157,11 +157,11 @@ def test_frames_numbered_by_another_index_are_dropped(clip: Path) -> None:
     with av.open(str(clip)) as container:
         picture = next(container.decode(video=0))
     cache, one, other = FrameCache(), object(), object()
-    cache.use(one)
+    cache.number_by(one)
     cache.put(3, picture)
-    cache.use(one)
+    cache.number_by(one)
     assert cache.get(3) is picture
-    cache.use(other)
+    cache.number_by(other)
     assert cache.get(3) is None
 
 

@@ -123,7 +123,7 @@ class AudioDecoder(Closing):
         self._downmix: Downmix = downmix
         self._sample_rate, self._num_channels = check_output_format(sample_rate, num_channels)
         check_num_threads(num_ffmpeg_threads)
-        self._use(AudioHandleSpec(make_source(source), stream_index, num_ffmpeg_threads))
+        self._make_pool(AudioHandleSpec(make_source(source), stream_index, num_ffmpeg_threads))
         with stages.OPEN, self._pool.borrow() as handle:
             self.metadata: AudioStreamMetadata = _describe_stream(handle.stream)
         self.stream_index: int = self.metadata.stream_index
@@ -132,7 +132,7 @@ class AudioDecoder(Closing):
     _spec: AudioHandleSpec
     _pool: HandlePool[AudioHandle]
 
-    def _use(self, spec: AudioHandleSpec) -> None:
+    def _make_pool(self, spec: AudioHandleSpec) -> None:
         self._spec = spec
         self._pool = HandlePool(spec.open, spec.source.check_unchanged)
 
@@ -362,7 +362,7 @@ class AudioDecoder(Closing):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._use(self._spec)
+        self._make_pool(self._spec)
 
 
 def cut_runs(runs: Sequence[SampleRun], first: int, last: int | None, *, copies: bool = False) -> list[SampleRun]:

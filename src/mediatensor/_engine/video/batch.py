@@ -210,7 +210,7 @@ def decode_rows(
     can be decoded.
     """
     cache = handle.frame_cache
-    cache.use(index)
+    cache.number_by(index)
     is_single = len(frames) == 1
     if is_single and may_bypass_writer and frames[0] < len(index.pts) and not index.may_show_damage:
         picture = _decode_single(handle, index, frames[0], keeps=not is_sequential)

@@ -180,7 +180,7 @@ class FrameStream:
     def _use_index(self, index: FrameIndex) -> None:
         is_of_packets = not (index.settled or index.is_authoritative)
         self._index = index
-        self._feed.use(index, checks_packets=is_of_packets)
+        self._feed.choose_by(index, checks_packets=is_of_packets)
         self.position = None
         self._useless_key_frames = set()
         if is_of_packets:

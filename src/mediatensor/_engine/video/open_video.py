@@ -55,7 +55,7 @@ class OpenVideo:
         self._peak_luminance: float | None = None
         self._fallback_reason: str | None = None
         self._has_decoded = False
-        self._use(spec)
+        self._make_pool(spec)
         with self.pool.borrow() as handle:
             self.container_info = handle.stream.reader.container_info()
             self.stream_info = handle.stream.reader.stream_info()
@@ -74,7 +74,7 @@ class OpenVideo:
     pool: HandlePool[Handle]
     spec: HandleSpec
 
-    def _use(self, spec: HandleSpec) -> None:
+    def _make_pool(self, spec: HandleSpec) -> None:
         self.spec = spec
         self._lock = ForkSafeLock()
         self.pool = HandlePool(spec.open, spec.source.check_unchanged)
@@ -106,7 +106,7 @@ class OpenVideo:
             mapping = replace(mapping, peak=self._peak_luminance)
         self.spec = spec = replace(self.spec, tone_mapping=mapping)
         self.hdr_transfer = None
-        self.pool.change(spec.open, lambda handle: handle.use(spec))
+        self.pool.change(spec.open, lambda handle: handle.change_spec(spec))
 
     # Decoding
 
@@ -291,7 +291,7 @@ class OpenVideo:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._use(self.spec)
+        self._make_pool(self.spec)
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class DamagedPacketError(IndexMismatchError):
 class PacketFeed:
     """Reads the packets of a segment. `take` returns those that the codec needs.
 
-    The reader must be at the stream's beginning. Call `use` first, and then `start`.
+    The reader must be at the stream's beginning. Call `choose_by` first, and then `start`.
     """
 
     def __init__(self, reader: VideoReader) -> None:
@@ -64,7 +64,7 @@ class PacketFeed:
         self.ended_early = False
         #: Whether `take` returns every packet, even if the segment does not need it.
         self.returns_all = True
-        self._index: FrameIndex  # `use` sets it
+        self._index: FrameIndex  # `choose_by` sets it
         self._reader = reader
         self._is_remote = reader.byte_reader is not None
         self._has_times = not reader.has_no_timestamps
@@ -82,8 +82,8 @@ class PacketFeed:
         self._is_disposable: Callable[[memoryview], Disposable] | None = None
         self._break_detectors: list[BreakDetector] = []
 
-    def use(self, index: FrameIndex, *, checks_packets: bool) -> None:
-        """Use ``index`` to choose packets. If it was made from packets, ``checks_packets`` also looks for damage."""
+    def choose_by(self, index: FrameIndex, *, checks_packets: bool) -> None:
+        """Choose packets by ``index``. If it was made from packets, ``checks_packets`` also looks for damage."""
         self._index = index
         self._checks_packets = checks_packets
         # The times in headers may be decoding times, and the order of the frames has not been checked.
