@@ -142,7 +142,7 @@ class FrameIndex:
         """
         if len(self) == 0 or self.num_packets is None:
             return np.zeros(len(self.key_frame_packet), np.int64)
-        by_packet, numbers = self._frames_by_packet
+        by_packet, numbers = self._packet_order
         at = np.searchsorted(numbers, self.key_frame_packet).clip(max=len(self) - 1)
         later = np.searchsorted(self.num_packets, self.key_frame_packet + MAX_DELAY_PACKETS)
         places = np.where(numbers[at] == self.key_frame_packet, by_packet[at], later)
@@ -354,7 +354,7 @@ class FrameIndex:
         """
         if len(self) == 0:
             return np.zeros(0, np.int64)
-        by_packet, numbers = self._frames_by_packet
+        by_packet, numbers = self._packet_order
         at = np.searchsorted(numbers, self.key_frame_packet).clip(max=len(self) - 1)
         has_frame = (numbers[at] == self.key_frame_packet) & (self.key_frame_packet >= 0)
         if self.num_packets is None:
@@ -455,29 +455,20 @@ class FrameIndex:
         started = np.searchsorted(self._pts_seconds, checks.latest(seconds), side="right")
         return np.maximum(started.astype(np.int64) - 1, 0)
 
-    def _played_in_range(self, start_seconds: float, stop_seconds: float) -> range:
-        """Return the frames shown in [start_seconds, stop_seconds). The first one can start before start_seconds."""
-        first = int(self.played_at(np.array([start_seconds]))[0])
-        if start_seconds == stop_seconds:
-            return range(first, first)
-        stop = int(np.searchsorted(self._pts_seconds, stop_seconds - checks.TIME_TOLERANCE))
-        return range(first, max(stop, first + 1))
-
     @cached_property
     def _clock(self) -> FrameClock:
         return frame_clock(self.pts, self.time_base)
 
     @cached_property
     def _frame_by_packet(self) -> NDArray[np.int32]:
-        """Frame index of each packet: element ``number`` is the frame of the packet with this number, or -1."""
-        frames, numbers = self._frames_by_packet
+        frames, numbers = self._packet_order
         by_packet = np.full(int(numbers.max(initial=-1)) + 1, -1, np.int32)
         is_known = numbers >= 0
         by_packet[numbers[is_known]] = frames[is_known]
         return by_packet
 
     @cached_property
-    def _frames_by_packet(self) -> tuple[Int64Array, Int64Array]:
+    def _packet_order(self) -> tuple[Int64Array, Int64Array]:
         """Frame indices in the order of their packets, and the packet number of each of these frames."""
         order = np.argsort(self.packet, kind="stable")
         return order, self.packet[order]
@@ -530,8 +521,30 @@ class FrameIndex:
         return max(0, key_frame)
 
 
+# Other modules read private members of an index through these functions.
+
+
 def clock_of_index(index: FrameIndex) -> FrameClock:
     return index._clock
+
+
+def start_times(index: FrameIndex) -> NDArray[np.float64]:
+    """Return the start time of each frame in seconds. The array is shared, so do not write to it."""
+    return index._pts_seconds
+
+
+def frame_by_packet(index: FrameIndex) -> NDArray[np.int32]:
+    """Return the frame index of each packet: element ``number`` is the frame of the packet with this number, or -1."""
+    return index._frame_by_packet
+
+
+def played_in_range(index: FrameIndex, start_seconds: float, stop_seconds: float) -> range:
+    """Return the frames shown in [start_seconds, stop_seconds). The first one can start before start_seconds."""
+    first = int(index.played_at(np.array([start_seconds]))[0])
+    if start_seconds == stop_seconds:
+        return range(first, first)
+    stop = int(np.searchsorted(index._pts_seconds, stop_seconds - checks.TIME_TOLERANCE))
+    return range(first, max(stop, first + 1))
 
 
 def note_source(index: FrameIndex, source: SourceIdentity) -> None:

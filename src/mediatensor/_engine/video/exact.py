@@ -20,7 +20,7 @@ from ..common import checks, stages
 from ..common.locks import ForkSafeLock
 from ..index.building import from_table
 from ..index.frame_clock import FrameClock
-from ..index.frame_index import FrameIndex, frame_times
+from ..index.frame_index import FrameIndex, clock_of_index, frame_times, start_times
 from ..index.holes import FrameHole, describe_hole
 from ..index.indexing import (
     cached_index,
@@ -183,12 +183,12 @@ class ExactFrames:
     @property
     def clock(self) -> FrameClock:
         """The unrounded start times of the frames, from which evenly spaced times are made, such as one per second."""
-        return self.index._clock
+        return clock_of_index(self.index)
 
     @property
     def start_times(self) -> NDArray[np.float64]:
         """Start time of each frame in seconds. The array is shared, so do not write to it."""
-        return self.index._pts_seconds
+        return start_times(self.index)
 
     def has_frame(self, i: int) -> bool:
         """Return whether frame ``i`` (not negative) exists. If possible, only the first frames are scanned."""
@@ -382,7 +382,7 @@ class ExactFrames:
             return [int(frame) for frame in found]
         if not index.may_show_damage:
             return None
-        seconds = before._pts_seconds[np.asarray(frames, np.int64)]
+        seconds = start_times(before)[np.asarray(frames, np.int64)]
         if self._video.options.on_error == "raise":
             query = ByTime(seconds, is_grid=False, within=None)
             for hole, _ in spanned_holes(index, frames, query, _frames_per_clip.get()):

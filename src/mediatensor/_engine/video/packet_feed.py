@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ...errors import ReadError
 from ..bitstreams.content import (
     CODECS_OF_FRAMES_ONLY,
@@ -24,7 +27,7 @@ from ..bitstreams.units import Disposable, PacketContent
 from ..common import stages
 from ..common.interrupts import interrupts_kept
 from ..containers.sample_tables import NO_PTS
-from ..index.frame_index import FrameIndex
+from ..index.frame_index import FrameIndex, frame_by_packet
 from ..index.header_table import may_leave_packets_unread
 from ..pyav.reading import VideoReader, without_discard_flag
 from ..sources.readers import SourceFaultError
@@ -64,7 +67,9 @@ class PacketFeed:
         self.ended_early = False
         #: Whether `take` returns every packet, even if the segment does not need it.
         self.returns_all = True
-        self._index: FrameIndex  # `choose_by` sets it
+        # `choose_by` sets these.
+        self._index: FrameIndex
+        self._frame_by_packet: NDArray[np.int32]
         self._reader = reader
         self._is_remote = reader.byte_reader is not None
         self._has_times = not reader.has_no_timestamps
@@ -84,7 +89,7 @@ class PacketFeed:
 
     def choose_by(self, index: FrameIndex, *, checks_packets: bool) -> None:
         """Choose packets by ``index``. If it was made from packets, ``checks_packets`` also looks for damage."""
-        self._index = index
+        self._index, self._frame_by_packet = index, frame_by_packet(index)
         self._checks_packets = checks_packets
         # The times in headers may be decoding times, and the order of the frames has not been checked.
         self._has_unproven_order = (
@@ -125,8 +130,8 @@ class PacketFeed:
         Raises `DamagedPacketError` if packets are damaged or missing and the codec would not report it.
         """
         index, segment, h264 = self._index, self._segment, self._h264
-        frame_by_packet = index._frame_by_packet
-        num_packets = len(frame_by_packet) or len(index.pts)  # an index that is not made from packets has no numbers
+        frames = self._frame_by_packet
+        num_packets = len(frames) or len(index.pts)  # an index that is not made from packets has no numbers
         while True:
             if segment.drains and not self._not_returned:
                 # Draining makes the codec output its frames now, and the next call has to seek anyway.
@@ -173,7 +178,7 @@ class PacketFeed:
                 return without_discard_flag(packet)
             if self.returns_all:
                 return packet
-            frame = frame_by_packet.item(number) if number < len(frame_by_packet) else -1
+            frame = frames.item(number) if number < len(frames) else -1
             if frame < 0 or index.pts.item(frame) != pts:  # the index has no frame for this packet
                 return packet
             disposable = index.disposable.item(frame)

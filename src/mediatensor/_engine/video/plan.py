@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ...errors import DecodeError
 from ..bitstreams.units import Disposable
 from ..common.checks import TIME_TOLERANCE, frame_range, valid_index
-from ..index.frame_index import FrameIndex
+from ..index.frame_index import FrameIndex, clock_of_index, played_in_range
 from ..index.holes import FrameHole, describe_hole
 
 
@@ -88,7 +88,7 @@ class ByTime(FrameQuery):
         self._within = within or (0, None)
 
     def frames_in(self, index: FrameIndex) -> list[int]:
-        frames = index._clock.played_at(self.seconds) if self.is_grid else index.played_at(self.seconds)
+        frames = clock_of_index(index).played_at(self.seconds) if self.is_grid else index.played_at(self.seconds)
         return frames.clip(*self._within).tolist()  # type: ignore[no-any-return]
 
 
@@ -104,7 +104,7 @@ class ByTimeRange(FrameQuery):
         self._within = within
 
     def frames_in(self, index: FrameIndex) -> range:
-        frames = index._played_in_range(self.start_seconds, self.stop_seconds)
+        frames = played_in_range(index, self.start_seconds, self.stop_seconds)
         if self._within is None or not frames:
             return frames
         first_possible, last_possible = self._within
@@ -151,7 +151,7 @@ def _holes_of_times(index: FrameIndex, frames: NDArray[np.int64], query: FrameQu
     begins = np.array([hole.start_seconds for hole in index.holes])[number]
     if query.seconds is not None:
         # The container may have rounded up the time of a missing frame.
-        tolerance = max(TIME_TOLERANCE, index._clock.quantum / 2 if query.is_grid else 0.0)
+        tolerance = max(TIME_TOLERANCE, clock_of_index(index).quantum / 2 if query.is_grid else 0.0)
         is_within = query.seconds >= begins - tolerance
     elif query.stop_seconds is not None:
         is_within = (frames == frames.max()) & (query.stop_seconds > begins + TIME_TOLERANCE)
