@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mediatensor._engine.pyav.decoding import linear_decode
 from mediatensor._engine.pyav.pixels import FrameConverter
 from mediatensor._engine.pyav.reading import UndecodablePacketError, VideoReader
+from mediatensor._engine.pyav.whole_files import linear_decode
 from mediatensor._engine.sources.source import make_source
 from mediatensor.errors import DecodeError, OpenError, ReadError, StreamError
 

@@ -19,8 +19,8 @@ import media
 import pdf_files
 import wav_files
 from media_surgery import replace_edit_list
-from mediatensor._engine.pyav.decoding import linear_decode
 from mediatensor._engine.pyav.opening import stream_info
+from mediatensor._engine.pyav.whole_files import linear_decode
 from mediatensor.datasets import as_items
 from mediatensor.decoders import AudioDecoder, Demuxer, VideoDecoder
 from mediatensor.encoders import JpegEncoder, VideoEncoder

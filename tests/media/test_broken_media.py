@@ -16,8 +16,8 @@ import torch
 import media
 from damaging import garbage, plain_decode, with_damage
 from mediatensor import FrameBatch
-from mediatensor._engine.pyav.decoding import linear_decode
 from mediatensor._engine.pyav.reading import VideoReader
+from mediatensor._engine.pyav.whole_files import linear_decode
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import DecodeError, MediaTensorError, ReadError, StreamError
 

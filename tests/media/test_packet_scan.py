@@ -15,8 +15,8 @@ import media
 from mediatensor._engine.bitstreams.content import packet_inspector
 from mediatensor._engine.bitstreams.units import HEAD_BYTES, PacketContent
 from mediatensor._engine.index.scan import scan_packets
-from mediatensor._engine.pyav.decoding import linear_decode
 from mediatensor._engine.pyav.reading import VideoReader
+from mediatensor._engine.pyav.whole_files import linear_decode
 from mediatensor._engine.sources.source import make_source
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import MediaTensorError, StreamError

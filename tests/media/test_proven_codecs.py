@@ -17,9 +17,9 @@ from av.codec.codec import codecs_available
 import media
 from media_writing import ClipSpec, Packets, paint_picture
 from mediatensor._engine.index.scan import PROVEN_CODECS
-from mediatensor._engine.pyav.decoding import linear_decode
 from mediatensor._engine.pyav.pixels import fingerprint
 from mediatensor._engine.pyav.reading import is_key_frame
+from mediatensor._engine.pyav.whole_files import linear_decode
 from mediatensor.decoders import VideoDecoder
 from real_files import TEST_DATA
 

@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 
 from media_writing import paint_picture
-from mediatensor._engine.pyav.decoding import linear_decode
 from mediatensor._engine.pyav.reading import make_packet
 from mediatensor._engine.pyav.stated_colours import SequenceColours
+from mediatensor._engine.pyav.whole_files import linear_decode
 from mediatensor.decoders import ColorConverter, Demuxer, VideoDecoder
 from oracles import linear_decode_rgb
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from .._engine.common.messages import counted, progress
 from .._engine.index.holes import describe_holes
-from .._engine.pyav.decoding import LinearFrame, linear_decode
+from .._engine.pyav.whole_files import LinearFrame, linear_decode
 from ..decoders import VideoDecoder
 from ..decoders._access import access_to
 from ..errors import DamageWarning, DecodeError, MediaTensorError, OutOfRangeError

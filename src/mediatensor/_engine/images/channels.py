@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ...errors import InvalidArgumentError, SourceTypeError
 
 if TYPE_CHECKING:
-    from ..pyav.decoding import PlanarPicture
+    from ..pyav.whole_files import PlanarPicture
 
 Planes = Sequence[NDArray[Any]]
 
@@ -188,7 +188,7 @@ def rgb_16_bands(picture: PlanarPicture, num_rows: int) -> Iterator[tuple[int, l
     Yield (number of the first row, planes) for each band of up to ``num_rows`` rows. Subsampled chroma is interpolated
     bilinearly, as libavif does for AVIF of 10 and 12 bits.
 
-    >>> from mediatensor._engine.pyav.decoding import PlanarPicture
+    >>> from mediatensor._engine.pyav.whole_files import PlanarPicture
     >>> gray = PlanarPicture([np.array([[64, 940]], np.uint16)], 10, False, 1, False)
     >>> [(top, [plane.tolist() for plane in planes]) for top, planes in rgb_16_bands(gray, 8)]
     [(0, [[[0, 65535]]])]

@@ -26,7 +26,7 @@ from ...errors import DecodeError, InvalidArgumentError, MediaTensorError, Missi
 from ..common import buffers
 from ..common.locks import ForkSafeLock
 from ..common.pictures import Orientation
-from ..pyav.decoding import PlanarPicture, UndecodableImageError, avif_planes, decode_png_16, jpeg_is_damaged
+from ..pyav.whole_files import PlanarPicture, UndecodableImageError, avif_planes, decode_png_16, jpeg_is_damaged
 from ..sources.source import make_readable_source, read_whole
 from .channels import MATRICES, ImageReadMode, Layout, Planes, convert, rgb_16_bands, wanted_layout
 from .formats import (

@@ -20,7 +20,7 @@ from ..common.pictures import Orientation
 from ..containers.boxes import display_matrix
 from .encoding_video import WITHOUT_LOG
 from .opening import error_text
-from .pixels import x264_luminance_options
+from .pixels import luminance_data
 from .stated_colours import StatedColours
 
 #: Extension of the files of each container. mp4 and mov store times exactly. Their edit lists also hide the audio
@@ -178,9 +178,27 @@ def _add_encoder(output: Any, frame: Any, track: EncodedTrack, name: str) -> Any
     StatedColours.read(frame).write(context)
     context.thread_count = 1
     context.options = {**WITHOUT_LOG, **_ENCODERS[name]}
-    if name != "ffv1" and (luminance := x264_luminance_options(frame)):
+    if name != "ffv1" and (luminance := _x264_luminance_options(frame)):
         context.options |= {"x264-params": luminance}
     return stream
+
+
+def _x264_luminance_options(picture: Any) -> str:
+    """Return options of x264 that store a picture's content light level and mastering display, joined by colons."""
+    options = []
+    light_level, mastering_display = luminance_data(picture)
+    if len(light_level) >= 8:
+        options.append("cll={},{}".format(*struct.unpack("=2I", light_level[:8])))
+    if len(mastering_display) >= 88 and all(struct.unpack("=2i", mastering_display[80:88])):  # all values are known
+        pairs = struct.unpack("=20i", mastering_display[:80])
+        values = [Fraction(pairs[i], pairs[i + 1] or 1) for i in range(0, 20, 2)]
+        # In units of H.264: chromaticities in 1/50000, luminances in 1/10000 cd/m².
+        red, green, blue, white = (
+            f"({round(x * 50_000)},{round(y * 50_000)})" for x, y in zip(values[:8:2], values[1:8:2], strict=True)
+        )
+        lowest, highest = (round(value * 10_000) for value in values[8:])
+        options.append(f"mastering-display=G{green}B{blue}R{red}WP{white}L({highest},{lowest})")
+    return ":".join(options)
 
 
 def _encode(stream: Any, first: Any, frames: Iterable[Any], durations: list[int]) -> Iterator[Any]:

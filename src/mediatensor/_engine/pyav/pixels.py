@@ -108,7 +108,7 @@ def side_data_of(picture: Any, kind: Type) -> Any | None:
     return None
 
 
-def _luminance_data(picture: Any) -> tuple[bytes, bytes]:
+def luminance_data(picture: Any) -> tuple[bytes, bytes]:
     """Return the side data with the content light level and the mastering display, empty if there is none."""
     data = []
     for kind in (Type.CONTENT_LIGHT_LEVEL, Type.MASTERING_DISPLAY_METADATA):
@@ -124,7 +124,7 @@ def peak_luminance_of(picture: Any) -> float | None:
 
     Return ``None`` if the picture has no such metadata.
     """
-    light_level, mastering_display = _luminance_data(picture)
+    light_level, mastering_display = luminance_data(picture)
     if light_level and (peak := struct.unpack("=I", light_level[:4])[0]) > 0:
         return float(peak)
     if mastering_display:
@@ -133,24 +133,6 @@ def peak_luminance_of(picture: Any) -> float | None:
         if is_known and denominator and numerator / denominator > 0:
             return float(numerator / denominator)
     return None
-
-
-def x264_luminance_options(picture: Any) -> str:
-    """Return options of x264 that store a picture's content light level and mastering display, joined by colons."""
-    options = []
-    light_level, mastering_display = _luminance_data(picture)
-    if len(light_level) >= 8:
-        options.append("cll={},{}".format(*struct.unpack("=2I", light_level[:8])))
-    if len(mastering_display) >= 88 and all(struct.unpack("=2i", mastering_display[80:88])):  # all values are known
-        pairs = struct.unpack("=20i", mastering_display[:80])
-        values = [Fraction(pairs[i], pairs[i + 1] or 1) for i in range(0, 20, 2)]
-        # In units of H.264: chromaticities in 1/50000, luminances in 1/10000 cd/m².
-        red, green, blue, white = (
-            f"({round(x * 50_000)},{round(y * 50_000)})" for x, y in zip(values[:8:2], values[1:8:2], strict=True)
-        )
-        lowest, highest = (round(value * 10_000) for value in values[8:])
-        options.append(f"mastering-display=G{green}B{blue}R{red}WP{white}L({highest},{lowest})")
-    return ":".join(options)
 
 
 class _SideDataFilter(threading.local):

@@ -1,4 +1,7 @@
-"""Decode whole files with PyAV: images that Pillow would reduce to 8 bits, and all frames of a video in order."""
+"""Decode whole files: images that Pillow would reduce to 8 bits, and all frames of a video in order.
+
+The module `reading` decodes streams packet by packet, for decoders with random access.
+"""
 
 from __future__ import annotations
 
