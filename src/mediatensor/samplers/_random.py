@@ -7,6 +7,11 @@ Therefore each row has its own generators, which `row_random` makes. Built-in sa
 from the global generators, so it is called in the context manager `global_random`. The context manager temporarily
 copies the states of the row's generators to the global generators, and lets in only one thread at a time. In both
 cases, a row gets the same numbers as if the global generators had been seeded for it.
+
+The second half of this module is about where a sampler will start to read in a file. A batch reads its rows of one
+file in the order of these positions (`first_position`). The decorators `planned_by` and `starts_reading_at` give a
+sampler a function that computes its position. This function draws the same random numbers as the sampler, and the
+decorators also apply `uses_row_random` to the sampler.
 """
 
 from __future__ import annotations
