@@ -128,7 +128,7 @@ def draw_ruled(sheet: Sheet) -> None:
     for _ in range(2):
         x, y = margin, y + size * 1.7
         for _ in range(4):
-            sheet.box(x, y - size * 0.75, x + size * 0.8, y + size * 0.05)
+            sheet.check_box(x, y - size * 0.75, size * 0.8)
             answer = rng.choice(["Yes", "No", "Approved", "Other", "Full time", "In stock"])
             x = sheet.write(x + size * rng.uniform(1, 1.5), y, answer, label) + size * 1.5
     for _ in range(4):

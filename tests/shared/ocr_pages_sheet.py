@@ -101,6 +101,17 @@ class Sheet:
         points = [round(value * self.scale) for value in (x0, y0, x1, y1)]
         self.draw.rectangle(points, fill=fill, outline=40, width=max(1, round(width * self.scale)))
 
+    def check_box(self, x: float, y: float, size: float, ticked: str = "") -> None:
+        """Draw a square with an empty middle, a "cross" or a "tick"."""
+        self.box(x, y, x + size, y + size)
+        for shape, points in (("cross", (0.2, 0.2, 0.8, 0.8)), ("cross", (0.2, 0.8, 0.8, 0.2)),
+                              ("tick", (0.2, 0.5, 0.45, 0.8)), ("tick", (0.45, 0.8, 1.1, -0.2))):  # fmt: skip
+            if shape == ticked:
+                x0, y0, x1, y1 = (size * share for share in points)
+                self.rule(x + x0, y + y0, x + x1, y + y1)
+        corners = np.array([(x, y), (x + size, y), (x + size, y + size), (x, y + size)]) * self.scale / _SUPERSAMPLING
+        self.lines.append([TextBox("\u2611" if ticked else "\u2610", corners)])
+
     def pixels(self) -> NDArray[np.uint8]:
         """(H, W, 3), at the resolution that was asked for."""
         size = (self.picture.width // _SUPERSAMPLING, self.picture.height // _SUPERSAMPLING)

@@ -17,6 +17,7 @@ from mediatensor.ocr.models.detection._leftovers import (
     extend_to_colons,
     ink_left_over,
     join_tiles,
+    letters_of,
     windows_around,
 )
 from ocr_pages import render_text, rotated
@@ -95,7 +96,7 @@ def test_window_of_faint_letters_has_full_contrast(paper: int, ink: int) -> None
     for left in range(20, 380, 14):
         page[90:106, left : left + 3] = page[90:93, left : left + 9] = ink
     none = np.zeros((0, 4, 2))
-    (window,) = windows_around(ink_left_over(page, none).letters, none, page)
+    (window,) = windows_around(letters_of(ink_left_over(page, none)), none, page)
     assert (window.dark, window.light) == (min(paper, ink), max(paper, ink))
 
 
@@ -110,7 +111,7 @@ def test_dashed_rules_are_not_searched(width: int, other: int, is_rule: bool) ->
         page[90:95, left:right] = 120
         page[91:94, left + 1 : right : 2] = 240  # badly printed
     none = np.zeros((0, 4, 2))
-    letters = ink_left_over(page, none).letters
+    letters = letters_of(ink_left_over(page, none))
     assert len(letters) > 20
     assert (windows_around(letters, none, page) == []) is is_rule
 
@@ -122,7 +123,7 @@ def test_letters_outside_boxes_get_a_window(inverted: bool) -> None:
         page[90:106, left : left + 3] = page[90:93, left : left + 9] = 10
     gray = 255 - page if inverted else page
     covered = np.array([[[10, 84], [150, 84], [150, 112], [10, 112]], [[300, 84], [390, 84], [390, 112], [300, 112]]])
-    letters = ink_left_over(gray, covered.astype(float)).letters
+    letters = letters_of(ink_left_over(gray, covered.astype(float)))
     assert letters[:, 0].tolist() == [left for left in range(20, 380, 14) if 152 < left < 290]
     (window,) = windows_around(letters, covered.astype(float), gray)
     assert window.left < 155
@@ -134,7 +135,7 @@ def test_letters_outside_boxes_get_a_window(inverted: bool) -> None:
     (joined,) = add_found_boxes(boxes, found.astype(float), letters)
     assert joined[:4].tolist() == [[10, 84], [390, 84], [390, 112], [10, 112]]
     everything = np.array([[[10, 84], [390, 84], [390, 112], [10, 112]]], dtype=float)
-    assert len(ink_left_over(gray, everything).letters) == 0
+    assert len(letters_of(ink_left_over(gray, everything))) == 0
 
 
 def _extend(

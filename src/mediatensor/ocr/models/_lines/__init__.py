@@ -23,6 +23,7 @@
          |
          v
     words of the page       texts, confidences, boxes, characters; unread lines         page_lines
+                            and check boxes, found in the ink of the page               ink
 
 The names on the right are the modules that perform each step. ``page_lines`` performs all steps from cutting on. On
 upright pages, however, ``turning`` already crops and reads the lines, because reading shows which way up a line is.

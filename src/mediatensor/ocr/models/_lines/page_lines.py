@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ...io._elements.elements import Character, UnreadLine, line_confidence
 from ...utils.geometry import box_around, boxes_around, boxes_to_polygons
-from .._networks.transfers import download
-from .characters import correct_words
+from .._networks.transfers import download, uncompiled_module
+from .characters import correct_words, is_east_asian
 from .cutting import (
     cut_lines,
     cut_words,
@@ -24,10 +26,21 @@ from .cutting import (
     signed_turn,
     turn_quads,
 )
-from .ink import ink_of_line, inks_of_lines, remove_rules, runs_of_true
+from .ink import (
+    EMPTY_BOX,
+    TICKED_BOX,
+    InkPieces,
+    find_check_boxes,
+    find_colons,
+    ink_of_line,
+    inks_of_lines,
+    page_ink,
+    remove_rules,
+    runs_of_true,
+)
 from .reading import LineReading, LineRecognizer, read_turned_lines
 from .turning import MIN_ADVANTAGE, READS_TURNED, READS_WELL, Readings, legibility
-from .words import LineWord, boxes_between_gaps
+from .words import CHECK_BOXES, Box, LineWord, boxes_between_gaps
 
 FloatingArray = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
@@ -55,6 +68,22 @@ BLANK_LENGTH, BLANK_COVER = 1.5, 0.9
 """A blank goes on after its sign for this many times the line's height, and has ink in this share of the columns."""
 BLANK_RUN = 0.5
 """Least length of the parts of a blank that lie in one row of pixels, in line heights, as boxes may be tilted."""
+BOX_WORD_HEIGHT, COLON_LINE_HEIGHT = 14, 40
+"""Large pages are reduced until the median word is less than twice as high in pixels, to search check boxes, or until
+the median line is, to search colons.
+"""
+MARKS = frozenset("xXvV\u2713\u2714\u221a\u00d7")
+"""Characters as which the mark of a check box is read."""
+COLON_CLEAR, COLON_GAP, SAME_COLON = 0.03, 0.35, 0.35
+"""Margin around a colon without other ink, least gap between a word and a colon that is a word of its own, and least
+distance between two colons, in line heights.
+"""
+LIKE_COLONS = frozenset(".,'`\u2018\u2019\u00b7")
+"""Signs as which faint colons are read."""
+LAST_PART = 0.6
+"""A colon after this share of the last letter's box is not part of the letter."""
+COLON_CONFIDENCE = 0.9
+"""Probability of a colon that was found in the ink."""
 LEAST_DOT = 4
 """Least height of a full stop in a crop, in pixels. What is left of a rough rule is lower."""
 
@@ -270,6 +299,8 @@ def read_page_lines(
     lines = turn_quads(quads, turns)
     known = _with_known_words(known)
     known |= _without_blanks(page, lines, known)
+    if len(lines) and _may_return(model, ":"):
+        known |= _with_colons(page, lines, known)
     if not report_scripts:
         known = {index: replace(reading, script=None) for index, reading in known.items()}
     reasons = [_reason_unread(known[index], min_confidence) for index in range(len(quads))]
@@ -283,6 +314,111 @@ def read_page_lines(
             (geometry,) = geometries_of(boxes_around(visible[None]) if straight else visible[None])
             words.unread.append(UnreadLine(geometry, reason, reading.text, reading.share_right, reading.script))
     return words
+
+
+def add_check_boxes(model: LineRecognizer, words: ClassWords, page: Tensor) -> ClassWords:
+    """Add the check boxes of an upright page (3, H, W) to its words, if ``model`` may return their characters.
+
+    Each is a word of one character. It replaces a word as which the model read a box or the mark in it.
+    """
+    if not words.texts or not (_may_return(model, EMPTY_BOX) and _may_return(model, TICKED_BOX)):
+        return words
+    straight, corners = words.boxes.ndim == 2, _corners(words.boxes)
+    gray, size = _reduce_page(page, corners, BOX_WORD_HEIGHT)
+    values = [text for text, _ in words.texts]
+    may_be_letters = any(len(value) > 1 and all(map(is_east_asian, value)) for value in values)
+    may_be_empty = np.array(
+        [len(one) == 1 and (one in CHECK_BOXES or is_east_asian(one) > may_be_letters) for one in values]
+    )
+    may_be_ticked = may_be_empty | np.array([one in MARKS for one in values])
+    boxes = find_check_boxes(gray, boxes_around(corners * size), may_be_empty, may_be_ticked)
+    if not boxes:
+        return words
+    assert words.line_ids is not None
+    assert words.characters is not None
+    kept = np.setdiff1d(np.arange(len(values)), [box.word for box in boxes if box.word is not None]).tolist()
+    found = boxes_to_polygons(np.array([box.box for box in boxes])) / size
+    added = boxes_around(found) if straight else found
+    places, line = geometries_of(added), words.line_ids.max(initial=-1) + 1
+    return replace(
+        words,
+        boxes=np.concatenate([words.boxes[kept], added]),
+        scores=np.concatenate([words.scores[kept], [box.confidence for box in boxes]]),
+        texts=[words.texts[index] for index in kept] + [(box.value, box.confidence) for box in boxes],
+        orientations=[words.orientations[index] for index in kept] + [{"value": 0, "confidence": None} for _ in boxes],
+        line_ids=np.concatenate([words.line_ids[kept], np.arange(line, line + len(boxes))]),
+        characters=[words.characters[index] for index in kept]
+        + [[Character(box.value, box.confidence, place)] for box, place in zip(boxes, places, strict=True)],
+    )
+
+
+def _with_colons(page: Tensor, lines: FloatArray, readings: Mapping[int, LineReading]) -> dict[int, LineReading]:
+    """Add the colons in and beside lines that were not read, and return the readings that change."""
+    gray, size = _reduce_page(page, lines, COLON_LINE_HEIGHT)
+    quads = lines * size
+    widths, heights = line_sizes(quads)
+    changed: dict[int, LineReading] = {}
+    for colon in find_colons(quads, InkPieces.of(page_ink(gray)[0]), COLON_CLEAR):
+        width, height, reading = widths[colon.line], heights[colon.line], changed.get(colon.line, readings[colon.line])
+        box = colon.start / width, colon.top / height, colon.stop / width, colon.bottom / height
+        words = _with_colon(reading.words, box, height / width)
+        if words is not reading.words:
+            changed[colon.line] = replace(reading, words=words)
+    return changed
+
+
+def _with_colon(words: list[LineWord], box: Box, height: float) -> list[LineWord]:
+    """Add a colon to the words of a line, unless it was read. ``height`` is that of the line, relative to its width."""
+    lefts = [word.box[0] for word in words]
+    if not words or lefts != sorted(lefts):
+        return words
+    middle = (box[0] + box[2]) / 2
+    characters = [(word, place) for word in words for place in range(len(word.value))]
+    for word, place in characters:
+        left, _, right, _ = word.boxes[place]
+        if word.value[place] in ":;" and abs((left + right) / 2 - middle) < SAME_COLON * height:
+            return words
+    for word, place in characters:
+        left, _, right, _ = word.boxes[place]
+        if left <= middle <= right:
+            value, is_last = word.value[place], place == len(word.value) - 1
+            if value in LIKE_COLONS:
+                colon = f"{word.value[:place]}:{word.value[place + 1 :]}"
+                return [replace(other, value=colon) if other is word else other for other in words]
+            # The box of the last letter may include the colon.
+            if not (is_last and value.isalnum() and middle > left + LAST_PART * (right - left)):
+                return words
+    before = [word for word in words if word.box[0] < middle]
+    if before and box[0] - before[-1].box[2] < COLON_GAP * height:
+        last = before[-1]
+        around = (last.box[0], min(last.box[1], box[1]), max(last.box[2], box[2]), max(last.box[3], box[3]))
+        longer = LineWord(f"{last.value}:", around, (*last.boxes, box), (*last.confidences, COLON_CONFIDENCE))
+        return [*before[:-1], longer, *words[len(before) :]]
+    return [*before, LineWord(":", box, (box,), (COLON_CONFIDENCE,)), *words[len(before) :]]
+
+
+def _reduce_page(page: Tensor, quads: FloatingArray, height: float) -> tuple[npt.NDArray[np.uint8], FloatArray]:
+    """Return a page in grey, and its size. It is reduced until the median quad is less than twice ``height`` high."""
+    size = np.array([page.shape[2], page.shape[1]])
+    across = (quads[:, 3] - quads[:, 0]) * size
+    scale = max(1, int(float(np.median(np.hypot(across[:, 0], across[:, 1]))) / height))
+    shades = page.float().mean(0) * (1.0 if page.dtype == torch.uint8 else 255.0)
+    (gray,) = download(F.avg_pool2d(shades[None], scale)[0].clamp(0, 255).to(torch.uint8))
+    return gray, size / scale
+
+
+def _may_return(model: LineRecognizer, character: str) -> bool:
+    """Return whether a recogniser has a character that no hook of its last layer forbids, as `add_whitelist` does."""
+    plain: LineRecognizer = uncompiled_module(model)
+    if character not in plain.characters:
+        return False
+    weight = plain.head.weight
+    scores = plain.head(weight.new_zeros(1, weight.shape[1]))
+    return bool(scores[0, 1 + plain.characters.index(character)].isfinite())
+
+
+def _corners(boxes: FloatingArray) -> FloatingArray:
+    return boxes if boxes.ndim == 3 else boxes_to_polygons(boxes[:, :4])
 
 
 def _with_known_words(readings: Mapping[int, LineReading]) -> dict[int, LineReading]:

@@ -5,7 +5,7 @@ first letters of a long line, or a whole line of small letters, although it find
 Running the same detector again on such crops finds the missed text:
 
 * after the first detection, the ink outside all boxes is grouped into connected pieces, and pieces that look like
-  letters are selected (`ink_left_over`);
+  letters are selected (`letters_of`);
 * letters that are near each other, or near a box, define windows of the page (`windows_around`), and the detector runs
   again on these windows;
 * if a box that it finds there contains leftover letters, the box is merged with the existing boxes of the same line, or
@@ -36,15 +36,10 @@ from numpy.typing import NDArray
 
 from ...utils._page_images import image_tools
 from ...utils.geometry import boxes_around
+from .._lines.ink import InkPieces, find_colons, page_ink
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-BLOCK_SIZE = 32
-"""Side in pixels of the squares whose median, smoothed over neighbours, is the background level."""
-LEAST_CONTRAST = 20.0
-"""Least difference between ink and background, in grey levels of 256."""
-NOISE_FACTOR = 3.5
-"""Least difference between ink and background, in median deviations of the page, to ignore grain."""
 SMALLEST_LETTER, LARGEST_LETTER = 5, 60
 """Range of letter heights in pixels."""
 MAX_LETTER_WIDTH = 8.0
@@ -98,24 +93,10 @@ scores.
 """
 SAME_LINE = 0.5
 """Boxes are on one line if they overlap vertically by this share of the lower height."""
-SMALLEST_DOT, LARGEST_DOT = 0.04, 0.24
-"""Range of dot sizes. All lengths of colons are in box heights, about 1.5 times the height of capitals."""
-COLON_LEAST_FILL, COLON_LONGEST = 0.5, 2.0
-"""Least share of its bounds that a dot fills, and greatest ratio of its sides."""
-MOST_UNLIKE = 1.6
-"""Greatest size ratio between two dots, in each dimension."""
-UPPER, LOWER, APART = (0.28, 0.55), (0.58, 0.92), (0.2, 0.48)
-"""Ranges of the centers of the upper and lower dot, from the top of the box, and of their distance."""
-MOST_SLANT = 0.05
-"""Greatest horizontal distance between the two dots."""
-COLON_REACH = 1.3
-"""Greatest distance between the dots and the end of the box."""
 COLON_CLEAR = 0.12
-"""Margin around the dots that must contain no other ink."""
-RULE_APART = 1.3
-"""Other dots must be farther above or below a colon than this many times the distance between its two dots."""
+"""Margin around the dots of a colon that must contain no other ink, in box heights."""
 COLON_MARGIN = 0.2
-"""Margin of the extended box after the dots."""
+"""Margin of the extended box after the dots, in box heights."""
 LONGEST_LINE = 70.0
 """Lines longer than this many line heights (about 160 characters) are cut, because a recogniser would compress them."""
 CUT_REACH, GAP_WIDTH = 4.0, 0.2
@@ -142,67 +123,20 @@ class Window:
         return (self.right - self.left) * (self.bottom - self.top) * self.scale**2
 
 
-@dataclass(frozen=True)
-class InkLeftOver:
-    """The M connected pieces of ink outside all boxes."""
-
-    bounds: IntArray  # int64 (M, 4): left, top, right, bottom; the last two are one past the last pixel
-    fill: FloatArray  # the share of each bounding box that is ink, (M,)
-    pixels: NDArray[np.bool_]  # a map of the page, (H, W), that is true for the pixels of all pieces
-
-    @property
-    def letters(self) -> IntArray:
-        """The boxes of pieces like letters, int64 (N, 4); none if there are so many that they are likely noise."""
-        width, height = (self.bounds[:, 2:] - self.bounds[:, :2]).T
-        is_letter = (height >= SMALLEST_LETTER) & (height <= LARGEST_LETTER)
-        is_letter &= width <= np.where(self.fill > DASH_FILL, WIDEST_DASH, MAX_LETTER_WIDTH) * height
-        is_letter &= (width >= 2) & (self.fill >= LEAST_FILL) & ((self.fill <= MOST_FILL) | (width * 2 < height))
-        return self.bounds[is_letter] if is_letter.sum() <= MOST_LETTERS else self.bounds[:0]
-
-
-def ink_left_over(gray: NDArray[np.uint8], quads: FloatArray) -> InkLeftOver:
+def ink_left_over(gray: NDArray[np.uint8], quads: FloatArray) -> InkPieces:
     """Find the ink of a page ``gray`` (H, W) outside all ``quads`` (N, 4, 2), in pixels, without small specks."""
-    ndimage = image_tools()
-    left_over = np.zeros(gray.shape, dtype=bool)
-    nothing = InkLeftOver(np.zeros((0, 4), dtype=np.int64), np.zeros(0), left_over)
-    contrast = _contrast(gray)
-    noise = float(np.median(contrast[::3, ::3]))
-    ink = contrast >= max(LEAST_CONTRAST, NOISE_FACTOR * noise)
-    covered = _cover_map(quads, gray.shape)
-    if not (ink & ~covered).any():
-        return nothing
-    labels, count = ndimage.label(ink, structure=np.ones((3, 3), dtype=np.int8))
-    rows, columns = np.nonzero(ink)
-    of = labels[rows, columns] - 1
-    pixels = np.bincount(of, minlength=count)
-    large = (pixels >= SMALLEST_LETTER) & (np.bincount(of, covered[rows, columns], count) < MOST_COVERED * pixels)
-    kept = large[of]
-    of, rows, columns = (np.cumsum(large) - 1)[of[kept]], rows[kept], columns[kept]
-    pixels = pixels[large]
-    if not len(pixels):
-        return nothing
-    left_over[rows, columns] = True
-    order = np.argsort(of, kind="stable")
-    starts = np.flatnonzero(np.diff(of[order], prepend=-1))
-    top, bottom = np.minimum.reduceat(rows[order], starts), np.maximum.reduceat(rows[order], starts) + 1
-    left, right = np.minimum.reduceat(columns[order], starts), np.maximum.reduceat(columns[order], starts) + 1
-    bounds = np.stack([left, top, right, bottom], axis=1)
-    return InkLeftOver(bounds, pixels / ((bottom - top) * (right - left)), left_over)
+    pieces = InkPieces.of(page_ink(gray)[0])
+    covered = np.bincount(pieces.labels[_cover_map(quads, gray.shape)], minlength=len(pieces.areas) + 1)[1:]
+    return pieces.select((pieces.areas >= SMALLEST_LETTER) & (covered < MOST_COVERED * pieces.areas))
 
 
-def _contrast(gray: NDArray[np.uint8]) -> NDArray[np.int16]:
-    ndimage = image_tools()
-    height, width = gray.shape
-    rows, columns = -(-height // BLOCK_SIZE), -(-width // BLOCK_SIZE)
-    # Every second pixel is enough for a median.
-    padded = np.pad(gray, ((0, rows * BLOCK_SIZE - height), (0, columns * BLOCK_SIZE - width)), mode="edge")[::2, ::2]
-    half = BLOCK_SIZE // 2
-    blocks = padded.reshape(rows, half, columns, half).transpose(0, 2, 1, 3).reshape(rows, columns, -1)
-    middle = half * half // 2
-    levels = ndimage.median_filter(np.partition(blocks, middle, axis=2)[:, :, middle], 3, mode="nearest")
-    background = levels.repeat(BLOCK_SIZE, axis=0)[:height].repeat(BLOCK_SIZE, axis=1)[:, :width]
-    contrast: NDArray[np.int16] = np.abs(gray.astype(np.int16) - background)
-    return contrast
+def letters_of(pieces: InkPieces) -> IntArray:
+    """Return the bounds of pieces like letters, int64 (N, 4); none if there are so many that they are likely noise."""
+    width, height = (pieces.bounds[:, 2:] - pieces.bounds[:, :2]).T
+    is_letter = (height >= SMALLEST_LETTER) & (height <= LARGEST_LETTER)
+    is_letter &= width <= np.where(pieces.fill > DASH_FILL, WIDEST_DASH, MAX_LETTER_WIDTH) * height
+    is_letter &= (width >= 2) & (pieces.fill >= LEAST_FILL) & ((pieces.fill <= MOST_FILL) | (width * 2 < height))
+    return pieces.bounds[is_letter] if is_letter.sum() <= MOST_LETTERS else pieces.bounds[:0]
 
 
 def _cover_map(quads: FloatArray, shape: tuple[int, ...]) -> NDArray[np.bool_]:
@@ -417,73 +351,20 @@ def _length(box: FloatArray) -> float:
     return float(max(np.hypot(*(box[1] - box[0])), np.hypot(*(box[3] - box[0]))))
 
 
-def extend_to_colons(boxes: FloatArray, ink: InkLeftOver) -> FloatArray:
+def extend_to_colons(boxes: FloatArray, ink: InkPieces) -> FloatArray:
     """Extend boxes (N, 5, 2) that have a colon next to them, so that they include it."""
-    sizes = ink.bounds[:, 2:] - ink.bounds[:, :2]
-    low, high = sizes.min(axis=1, initial=1 << 30), sizes.max(axis=1, initial=0)
-    # For small dots, a difference of one pixel is ignored.
-    is_dot = (low >= 2) & (high <= COLON_LONGEST * low + 1) & (ink.fill >= COLON_LEAST_FILL)
-    if not len(boxes) or not 2 <= is_dot.sum() <= MOST_LETTERS:
-        return boxes
-    middles = (ink.bounds[:, :2] + ink.bounds[:, 2:]) / 2
-    dots, dot_sizes = np.flatnonzero(is_dot), sizes[is_dot].astype(np.float64)
-    nearest: dict[tuple[int, int], tuple[float, int, bool, float]] = {}
-    for number, box in enumerate(boxes):
-        along, across = box[1] - box[0], box[3] - box[0]
-        width, height = float(np.hypot(*along)), float(np.hypot(*across))
-        if width < height or height < 1:
-            continue
-        along, across = along / width, across / height
-        x, y = (middles[dots] - box[0]) @ along, (middles[dots] - box[0]) @ across / height
-        fits = (dot_sizes.max(axis=1) <= LARGEST_DOT * height) & (dot_sizes.max(axis=1) >= SMALLEST_DOT * height)
-        fits &= (x > -COLON_REACH * height) & (x < width + COLON_REACH * height) & ((x < 0) | (x > width))
-        uppers = np.flatnonzero(fits & (y > UPPER[0]) & (y < UPPER[1]))
-        lowers = np.flatnonzero(fits & (y > LOWER[0]) & (y < LOWER[1]))
-        if not len(uppers) or not len(lowers):
-            continue
-        apart = y[lowers] - y[uppers, None]
-        pairs = (apart > APART[0]) & (apart < APART[1])
-        pairs &= np.abs(x[lowers] - x[uppers, None]) <= MOST_SLANT * height + 1
-        one, other = dot_sizes[uppers, None], dot_sizes[lowers]
-        pairs &= (np.maximum(one, other) <= MOST_UNLIKE * np.minimum(one, other) + 1).all(axis=2)
-        for upper, lower in zip(*np.nonzero(pairs), strict=True):
-            first, second = int(dots[uppers[upper]]), int(dots[lowers[lower]])
-            # Dots of a dotted rule have more dots above or below.
-            rows = y[np.abs(x - x[uppers[upper]]) <= MOST_SLANT * height + 1]
-            near = RULE_APART * (y[lowers[lower]] - y[uppers[upper]])
-            if ((rows >= y[uppers[upper]] - near) & (rows <= y[lowers[lower]] + near)).sum() > 2:
-                continue
-            if not _is_clear(first, second, ink, COLON_CLEAR * height):
-                continue
-            is_behind = bool(x[uppers[upper]] > width)
-            far = [float(x[place]) for place in (uppers[upper], lowers[lower])]
-            gap = max(far) - width if is_behind else -min(far)
-            if (first, second) not in nearest or gap < nearest[first, second][0]:
-                nearest[first, second] = gap, number, is_behind, gap + COLON_MARGIN * height
     result = boxes.copy()
-    for _, number, is_behind, length in sorted(nearest.values()):
+    for colon in sorted(find_colons(boxes[:, :4], ink, COLON_CLEAR), key=lambda colon: colon.gap):
         # If a box was extended several times, the last extension is the longest.
-        box = boxes[number]
-        along = (box[1] - box[0]) / np.hypot(*(box[1] - box[0])) * length
-        if is_behind:
-            result[number, 1:3] = box[1:3] + along
-        else:
-            result[number, [0, 3]] = box[[0, 3]] - along
+        box = boxes[colon.line]
+        side = box[1] - box[0]
+        height = np.hypot(*(box[3] - box[0]))
+        along = side / np.hypot(*side) * (colon.gap + COLON_MARGIN * height)
+        if colon.gap and colon.start > 0:
+            result[colon.line, 1:3] = box[1:3] + along
+        elif colon.gap:
+            result[colon.line, [0, 3]] = box[[0, 3]] - along
     return result
-
-
-def _is_clear(upper: int, lower: int, ink: InkLeftOver, margin: float) -> bool:
-    """Return whether there is no other ink within ``margin`` pixels of two dots.
-
-    Specks of dirt and dotted lines have other ink around them. ``upper`` and ``lower`` are the indices of the two dots
-    in ``ink``. Pixels are compared rather than bounding boxes, because the bounding box of a frame around the page
-    contains everything.
-    """
-    dots = ink.bounds[[upper, lower]]
-    left, top = np.maximum(np.floor(dots[:, :2].min(axis=0) - margin), 0).astype(np.int64)
-    right, bottom = np.ceil(dots[:, 2:].max(axis=0) + margin).astype(np.int64)
-    own = round(float((ink.fill[[upper, lower]] * (dots[:, 2:] - dots[:, :2]).prod(axis=1)).sum()))
-    return int(ink.pixels[top:bottom, left:right].sum()) == own
 
 
 def join_tiles(parts: Sequence[FloatArray], tiles: Sequence[tuple[int, int]], axis: int) -> FloatArray:

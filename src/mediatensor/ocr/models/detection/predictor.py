@@ -22,6 +22,7 @@ from ._leftovers import (
     extend_to_colons,
     ink_left_over,
     join_tiles,
+    letters_of,
     remove_screens,
     windows_around,
 )
@@ -196,7 +197,8 @@ class DetectionPredictor(NetworkPredictor):
         changed, seen = in_pixels[:, :4], set[Window]()
         for look in range(MOST_LOOKS):
             ink = ink_left_over(gray, in_pixels[:, :4])
-            windows = windows_around(ink.letters, in_pixels[:, :4], gray)
+            letters = letters_of(ink)
+            windows = windows_around(letters, in_pixels[:, :4], gray)
             # Later passes only search near lines that the last pass found, and never search a window twice.
             windows = [w for w in windows if w not in seen and (look == 0 or _overlaps(w, changed))]
             if not windows:
@@ -210,7 +212,7 @@ class DetectionPredictor(NetworkPredictor):
                 for w, part in zip(windows, parts, strict=True)
             ]
             before = {box.tobytes() for box in in_pixels}
-            in_pixels = add_found_boxes(in_pixels, np.concatenate(found), ink.letters)
+            in_pixels = add_found_boxes(in_pixels, np.concatenate(found), letters)
             changed = np.array([box[:4] for box in in_pixels if box.tobytes() not in before])
             if not len(changed):
                 break

@@ -34,6 +34,7 @@ from .._lines.cutting import (
 )
 from .._lines.page_lines import (
     ClassWords,
+    add_check_boxes,
     cut_lines_into_words,
     join_sideways_letters,
     no_words,
@@ -491,10 +492,13 @@ class TextPredictor(nn.Module):
 
     def _words(self, image: Tensor, located: Located, readings: dict[str, Any]) -> dict[str, ClassWords]:
         """Read the words of an upright page, by class. ``readings`` are the lines that were already read, by class."""
-        return {
+        words = {
             name: self._class_words(image, boxes, readings.get(name)) if len(boxes) else no_words(boxes.ndim == 2)
             for name, boxes in located.boxes.items()
         }
+        if self.reco_predictor.reads_lines and len(words) == 1:
+            words = {name: add_check_boxes(self.reco_predictor.model, own, image) for name, own in words.items()}
+        return words
 
     def _class_words(
         self, image: Tensor, boxes: npt.NDArray[np.floating], readings: list[Readings] | None

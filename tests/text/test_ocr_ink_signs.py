@@ -1,0 +1,119 @@
+"""Test that check boxes and faint colons are found in the ink of a page, and nothing else is."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mediatensor.ocr.datasets import VOCABS
+from mediatensor.ocr.models import ocr_predictor
+from mediatensor.ocr.models.utils import add_whitelist
+from mediatensor.ocr.utils.metrics import box_iou
+from ocr_onnx_sessions import needs_weights
+from ocr_pages import RenderedPage, finished, render_text
+from ocr_pages_sheet import SANS, Sheet
+from ocr_reading import reader, words_of
+
+pytestmark = [needs_weights, pytest.mark.usefixtures("features_remembered_in_module")]
+
+BOXES = frozenset("\u2610\u2611")
+ANSWERS = ["Married", "Single", "Employed", "Student", "Approved", "Rejected"]
+
+
+def draw_answers(dpi: float, mark: str, seed: int = 0) -> RenderedPage:
+    """A form with three answers in each row, of which some are ticked."""
+    rng = random.Random(seed)
+    sheet = Sheet(360, 140, dpi, 12, rng)
+    for row in range(4):
+        y = 30 + 30 * row
+        sheet.write(20, y, f"{row + 1}. Status", sheet.font(SANS))
+        for column in range(3):
+            x = 110 + 80 * column
+            sheet.check_box(x, y - 9, 10, mark if rng.random() < 0.5 else "")
+            sheet.write(x + 15, y, rng.choice(ANSWERS), sheet.font(SANS))
+    return finished(sheet)
+
+
+@pytest.mark.parametrize("dpi", [72, 150, 300])
+@pytest.mark.parametrize("mark", ["cross", "tick"])
+def test_check_boxes_are_words(dpi: float, mark: str) -> None:
+    page = draw_answers(dpi, mark)
+    height, width = page.image.shape[:2]
+    expected = [(word.text, word.quad[[0, 2]].ravel() / [width, height, width, height]) for word in page.words]
+    found = [(word.value, np.ravel(word.geometry)) for word in words_of(reader()([page.image]))]
+    for text, box in expected:
+        iou = box_iou(box[None], np.array([own for _, own in found]))[0]
+        assert found[int(iou.argmax())][0] == text
+        assert iou.max() > 0.4
+    assert len(found) == len(expected)
+
+
+def test_check_boxes_stand_before_their_answers_in_the_text() -> None:
+    page = draw_answers(150, "cross")
+    rows = reader()([page.image]).pages[0].render().splitlines()
+    texts = [line.text for line in page.lines]
+    of_rows = ["".join(texts[start : start + 7]) for start in range(0, len(texts), 7)]
+    assert [row.replace(" ", "") for row in rows] == [row.replace(" ", "") for row in of_rows]
+
+
+def test_a_ticked_box_is_the_value_of_its_answer() -> None:
+    sheet = Sheet(300, 60, 150, 12, random.Random(0))
+    for x, answer, mark in ((20, "Yes", ""), (100, "No", "cross"), (180, "Unknown", "")):
+        sheet.check_box(x, 24, 10, mark)
+        sheet.write(x + 15, 33, answer, sheet.font(SANS))
+    (page,) = reader(fields=True)([finished(sheet).image]).pages
+    assert [(field.key, field.value) for field in page.fields] == [("No", "\u2611")]
+
+
+def test_boxes_of_a_tilted_page_have_four_corners() -> None:
+    page = draw_answers(150, "cross")
+    turned = np.asarray(Image.fromarray(page.image).rotate(2, Image.Resampling.BICUBIC, fillcolor="white"))
+    words = words_of(reader(assume_straight_pages=False)([turned]))
+    boxes = [word for word in words if word.value in BOXES]
+    assert len(boxes) == 12
+    assert all(np.shape(word.geometry) == (4, 2) for word in words)
+
+
+def test_a_restricted_reader_returns_no_check_boxes() -> None:
+    page, predictor = draw_answers(150, "cross"), reader(shorter_side=190)
+    assert any(word.value in BOXES for word in words_of(predictor([page.image])))
+    with add_whitelist(predictor, VOCABS["english"]):
+        assert BOXES.isdisjoint(word.value for word in words_of(predictor([page.image])))
+    digits = ocr_predictor(pretrained=True, vocab="0123456789.")
+    assert BOXES.isdisjoint(word.value for word in words_of(digits([page.image])))
+
+
+def test_letters_cells_and_empty_pages_are_no_check_boxes() -> None:
+    sheet = Sheet(300, 120, 150, 12, random.Random(0))
+    sheet.write(20, 30, "D O 0 Q B 8 X x V o", sheet.font(SANS))
+    for column in range(6):
+        sheet.box(20 + 16 * column, 50, 36 + 16 * column, 66)
+        sheet.write(24 + 16 * column, 63, str(column), sheet.font(SANS))
+    for x, shade in ((20, 40), (150, 150)):
+        sheet.box(x, 80, x + 12, 92, fill=shade)
+        sheet.write(x + 20, 91, "a filled square", sheet.font(SANS))
+    for picture in (finished(sheet).image, render_text(["Plain text"]).image, np.full((200, 300, 3), 255, np.uint8)):
+        assert BOXES.isdisjoint(word.value for word in words_of(reader()([picture])))
+
+
+@pytest.mark.parametrize("gap", [0, 4, 14])
+def test_faint_colons_are_read(gap: float) -> None:
+    sheet = Sheet(300, 150, 150, 12, random.Random(0))
+    keys = ["Total Qty", "Cashier", "Doc No", "Discount"]
+    for row, key in enumerate(keys):
+        end = sheet.write(20, 30 + 30 * row, key, sheet.font(SANS))
+        sheet.write(end + gap, 30 + 30 * row, ":", sheet.font(SANS), ink=215)
+        sheet.write(170, 30 + 30 * row, f"{row + 3}.50", sheet.font(SANS))
+    rows = reader()([finished(sheet).image]).pages[0].render().splitlines()
+    assert [row.replace(" ", "") for row in rows] == [
+        f"{key}:{row + 3}.50".replace(" ", "") for row, key in enumerate(keys)
+    ]
+
+
+def test_no_colon_is_added_to_other_dots() -> None:
+    lines = ["i j % ! ? 12:30 ratio: a;b", "Chapter one ..... 12", "Chapter two ..... 30", "e.g. 3.5 = 7 / 2"]
+    words = words_of(reader()([render_text(lines, dpi=150).image]))
+    assert sum(word.value.count(":") for word in words) == 2
