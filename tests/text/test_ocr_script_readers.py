@@ -74,9 +74,13 @@ def page() -> Any:
 
 
 def texts_by_line(read: Any, page: Any) -> list[set[str]]:
-    """Return the words found on each drawn line."""
+    """Return the words found on each drawn line, without signs.
+
+    The readers here leave out most letters, and some of those resemble check boxes.
+    """
     bands = [line.quad[:, 1] / len(page.image) for line in page.lines]
-    middles = [(word.value, (word.geometry[0][1] + word.geometry[1][1]) / 2) for word in words_of(read)]
+    words = [word for word in words_of(read) if word.value.isalpha()]
+    middles = [(word.value, (word.geometry[0][1] + word.geometry[1][1]) / 2) for word in words]
     return [{value for value, middle in middles if band.min() < middle < band.max()} for band in bands]
 
 

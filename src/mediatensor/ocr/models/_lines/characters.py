@@ -85,8 +85,8 @@ _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _CENTS = re.compile(r"[.,]\d\d")
 _LIKE_DIGITS = dict(zip("OoDQIliZzSsGbB", "00001112255668", strict=True))
 SURELY_DIGIT = 2.0
-"""A letter beside digits is a digit if the network finds that at most this many nats less probable. On 299 forms and
-receipts, 18 of 19 such letters are digits; beyond, up to 5 nats, 2 of 24 are.
+"""A letter beside digits is read as a digit if that is at most this many nats less probable. On 299 forms and receipts,
+this corrects 15 words and spoils one. From 2 to 5 nats, 2 of 24 such letters are digits.
 """
 Doubts: TypeAlias = Mapping[int, Sequence[tuple[str, float]]]
 """By place in a text, other characters that are likely there, and their log probabilities relative to the text's."""

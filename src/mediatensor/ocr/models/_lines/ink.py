@@ -361,7 +361,11 @@ class CheckBox:
 
 
 def find_check_boxes(
-    gray: npt.NDArray[np.uint8], words: FloatArray, may_be_empty: BoolArray, may_be_ticked: BoolArray
+    gray: npt.NDArray[np.uint8],
+    words: FloatArray,
+    may_be_empty: BoolArray,
+    may_be_ticked: BoolArray,
+    unread: FloatArray,
 ) -> list[CheckBox]:
     """Find the check boxes of an upright page.
 
@@ -370,13 +374,15 @@ def find_check_boxes(
         words: The boxes of its words, (N, 4), in pixels: left, top, right, bottom.
         may_be_empty: Whether an empty box could have been read as this word, (N,).
         may_be_ticked: Whether a ticked box could have been read as this word, (N,).
+        unread: The boxes (M, 4) of lines whose letters are not among the words.
     """
     ink, contrast = page_ink(gray)
     pieces = InkPieces.of(ink)
     height = float(np.median(words[:, 3] - words[:, 1]))
     smallest, largest = max(SMALLEST * height, FEWEST_PIXELS), LARGEST * height
     in_words = np.zeros(gray.shape, dtype=bool)
-    for x0, y0, x1, y1 in words[~(may_be_empty | may_be_ticked)].astype(int).tolist():
+    letters = np.concatenate([words[~(may_be_empty | may_be_ticked)], unread])
+    for x0, y0, x1, y1 in letters.astype(int).tolist():
         in_words[max(y0, 0) : y1, max(x0, 0) : x1] = True
     sizes = pieces.bounds[:, 2:] - pieces.bounds[:, :2]
     middles = (pieces.bounds[:, :2] + pieces.bounds[:, 2:]) // 2
@@ -441,11 +447,8 @@ def _frame_of(piece: BoolArray) -> tuple[IntArray, float]:
     for _ in range(3):
         top, bottom = _outer_sides(across[:, left:right].mean(axis=1))
         left, right = _outer_sides(along[top:bottom].mean(axis=0))
-    rows, columns = (
-        across[[top, bottom - 1], left:right].mean(axis=1),
-        along[top:bottom, [left, right - 1]].mean(axis=0),
-    )
-    return np.array([left, top, right, bottom]), float(min(*rows, *columns))
+    rows, columns = across[[top, bottom - 1], left:right], along[top:bottom, [left, right - 1]]
+    return np.array([left, top, right, bottom]), float(min(*rows.mean(axis=1), *columns.mean(axis=0)))
 
 
 def _outer_sides(shares: npt.NDArray[np.floating]) -> tuple[int, int]:

@@ -264,6 +264,7 @@ def read_page_lines(
     split_after: str,
     report_scripts: bool,
     script_readers: Mapping[str, LineRecognizer],
+    signs_outside: bool,
 ) -> ClassWords:
     """Read the lines of a page (3, H, W), and split them into words.
 
@@ -275,6 +276,7 @@ def read_page_lines(
     low confidence are also read upside down. Lines whose expected share of correct words is below ``min_confidence``
     are listed as unread. If ``report_scripts``, so are lines in a script that ``model`` cannot read, unless
     ``script_readers`` has a recogniser for this script. Words end at spaces and after the characters ``split_after``.
+    If ``signs_outside``, check boxes, and colons beside the lines, are added to the words.
     """
     known = dict(readings or {})
     open_lines = [index for index in range(len(quads)) if index not in known]
@@ -299,8 +301,11 @@ def read_page_lines(
     lines = turn_quads(quads, turns)
     known = _with_known_words(known)
     known |= _without_blanks(page, lines, known)
-    if len(lines) and _may_return(model, ":"):
-        known |= _with_colons(page, lines, known)
+    adds_colons = _may_return(model, ":")
+    adds_boxes = signs_outside and _may_return(model, EMPTY_BOX + TICKED_BOX)
+    grey = _grey_page(page, lines) if len(lines) and (adds_colons or adds_boxes) else None
+    if adds_colons and grey is not None:
+        known |= _with_colons(grey, lines, known, signs_outside)
     if not report_scripts:
         known = {index: replace(reading, script=None) for index, reading in known.items()}
     reasons = [_reason_unread(known[index], min_confidence) for index in range(len(quads))]
@@ -313,25 +318,50 @@ def read_page_lines(
         if reason is not None:
             (geometry,) = geometries_of(boxes_around(visible[None]) if straight else visible[None])
             words.unread.append(UnreadLine(geometry, reason, reading.text, reading.share_right, reading.script))
-    return words
+    return _with_check_boxes(words, grey) if adds_boxes and grey is not None and words.texts else words
 
 
-def add_check_boxes(model: LineRecognizer, words: ClassWords, page: Tensor) -> ClassWords:
-    """Add the check boxes of an upright page (3, H, W) to its words, if ``model`` may return their characters.
+@dataclass(frozen=True)
+class _GreyPage:
+    """A page in grey, which may be smaller than the page itself."""
 
-    Each is a word of one character. It replaces a word as which the model read a box or the mark in it.
+    pixels: npt.NDArray[np.uint8]  # (H, W)
+    size: FloatArray  # width and height of the page at this scale, which may not be whole numbers
+
+
+def _grey_page(page: Tensor, quads: FloatingArray) -> _GreyPage:
+    """Return a page (3, H, W) in grey, for lines ``quads`` (N, 4, 2) of a moderate height."""
+    size = np.array([page.shape[2], page.shape[1]], dtype=np.float64)
+    shades = page.float().mean(0) * (1.0 if page.dtype == torch.uint8 else 255.0)
+    scale = min(_reduction(quads * size, COLON_LINE_HEIGHT), *shades.shape)
+    (pixels,) = download(F.avg_pool2d(shades[None], scale)[0].clamp(0, 255).to(torch.uint8))
+    return _GreyPage(pixels, size / scale)
+
+
+def _reduction(quads: FloatingArray, height: float) -> int:
+    """Return the factor that makes the median of ``quads`` (N, 4, 2), in pixels, less than twice ``height`` high."""
+    across = quads[:, 3] - quads[:, 0]
+    return max(1, int(float(np.median(np.hypot(across[:, 0], across[:, 1]))) / height))
+
+
+def _with_check_boxes(words: ClassWords, grey: _GreyPage) -> ClassWords:
+    """Add the check boxes of a page to its words, each as a word of one character.
+
+    It replaces a word as which the recogniser read a box or the mark in it.
     """
-    if not words.texts or not (_may_return(model, EMPTY_BOX) and _may_return(model, TICKED_BOX)):
-        return words
     straight, corners = words.boxes.ndim == 2, _corners(words.boxes)
-    gray, size = _reduce_page(page, corners, BOX_WORD_HEIGHT)
+    scale = min(_reduction(corners * grey.size, BOX_WORD_HEIGHT), *grey.pixels.shape)
+    pixels = F.avg_pool2d(torch.from_numpy(grey.pixels)[None].float(), scale)[0].to(torch.uint8).numpy()
+    size = grey.size / scale
     values = [text for text, _ in words.texts]
     may_be_letters = any(len(value) > 1 and all(map(is_east_asian, value)) for value in values)
     may_be_empty = np.array(
         [len(one) == 1 and (one in CHECK_BOXES or is_east_asian(one) > may_be_letters) for one in values]
     )
     may_be_ticked = may_be_empty | np.array([one in MARKS for one in values])
-    boxes = find_check_boxes(gray, boxes_around(corners * size), may_be_empty, may_be_ticked)
+    of_letters = [line.place for line in words.found if line.unread in ("script", "low confidence")]
+    unread = boxes_around(np.array(of_letters).reshape(-1, 4, 2) * size)
+    boxes = find_check_boxes(pixels, boxes_around(corners * size), may_be_empty, may_be_ticked, unread)
     if not boxes:
         return words
     assert words.line_ids is not None
@@ -352,13 +382,16 @@ def add_check_boxes(model: LineRecognizer, words: ClassWords, page: Tensor) -> C
     )
 
 
-def _with_colons(page: Tensor, lines: FloatArray, readings: Mapping[int, LineReading]) -> dict[int, LineReading]:
-    """Add the colons in and beside lines that were not read, and return the readings that change."""
-    gray, size = _reduce_page(page, lines, COLON_LINE_HEIGHT)
-    quads = lines * size
+def _with_colons(
+    grey: _GreyPage, lines: FloatArray, readings: Mapping[int, LineReading], outside: bool
+) -> dict[int, LineReading]:
+    """Add the colons in lines, and if ``outside``, those beside lines. Return the readings that change."""
+    quads = lines * grey.size
     widths, heights = line_sizes(quads)
     changed: dict[int, LineReading] = {}
-    for colon in find_colons(quads, InkPieces.of(page_ink(gray)[0]), COLON_CLEAR):
+    for colon in find_colons(quads, InkPieces.of(page_ink(grey.pixels)[0]), COLON_CLEAR):
+        if colon.gap and not outside:
+            continue
         width, height, reading = widths[colon.line], heights[colon.line], changed.get(colon.line, readings[colon.line])
         box = colon.start / width, colon.top / height, colon.stop / width, colon.bottom / height
         words = _with_colon(reading.words, box, height / width)
@@ -397,24 +430,16 @@ def _with_colon(words: list[LineWord], box: Box, height: float) -> list[LineWord
     return [*before, LineWord(":", box, (box,), (COLON_CONFIDENCE,)), *words[len(before) :]]
 
 
-def _reduce_page(page: Tensor, quads: FloatingArray, height: float) -> tuple[npt.NDArray[np.uint8], FloatArray]:
-    """Return a page in grey, and its size. It is reduced until the median quad is less than twice ``height`` high."""
-    size = np.array([page.shape[2], page.shape[1]])
-    across = (quads[:, 3] - quads[:, 0]) * size
-    scale = max(1, int(float(np.median(np.hypot(across[:, 0], across[:, 1]))) / height))
-    shades = page.float().mean(0) * (1.0 if page.dtype == torch.uint8 else 255.0)
-    (gray,) = download(F.avg_pool2d(shades[None], scale)[0].clamp(0, 255).to(torch.uint8))
-    return gray, size / scale
-
-
-def _may_return(model: LineRecognizer, character: str) -> bool:
-    """Return whether a recogniser has a character that no hook of its last layer forbids, as `add_whitelist` does."""
+def _may_return(model: LineRecognizer, characters: str) -> bool:
+    """Return whether a recogniser has all ``characters``, and no hook forbids one, as that of `add_whitelist`."""
     plain: LineRecognizer = uncompiled_module(model)
-    if character not in plain.characters:
+    if not set(characters).issubset(plain.characters):
         return False
+    if not plain.head._forward_hooks:
+        return True
     weight = plain.head.weight
-    scores = plain.head(weight.new_zeros(1, weight.shape[1]))
-    return bool(scores[0, 1 + plain.characters.index(character)].isfinite())
+    classes = [1 + plain.characters.index(character) for character in characters]
+    return bool(plain.head(weight.new_zeros(1, weight.shape[1]))[0, classes].isfinite().all())
 
 
 def _corners(boxes: FloatingArray) -> FloatingArray:

@@ -34,7 +34,6 @@ from .._lines.cutting import (
 )
 from .._lines.page_lines import (
     ClassWords,
-    add_check_boxes,
     cut_lines_into_words,
     join_sideways_letters,
     no_words,
@@ -492,20 +491,21 @@ class TextPredictor(nn.Module):
 
     def _words(self, image: Tensor, located: Located, readings: dict[str, Any]) -> dict[str, ClassWords]:
         """Read the words of an upright page, by class. ``readings`` are the lines that were already read, by class."""
-        words = {
-            name: self._class_words(image, boxes, readings.get(name)) if len(boxes) else no_words(boxes.ndim == 2)
+        # Hooks may restrict the text to some boxes. With several classes, signs outside their boxes belong to none.
+        signs_outside = len(located.boxes) == 1 and not self.hooks
+        return {
+            name: self._class_words(image, boxes, readings.get(name), signs_outside)
+            if len(boxes)
+            else no_words(boxes.ndim == 2)
             for name, boxes in located.boxes.items()
         }
-        if self.reco_predictor.reads_lines and len(words) == 1:
-            words = {name: add_check_boxes(self.reco_predictor.model, own, image) for name, own in words.items()}
-        return words
 
     def _class_words(
-        self, image: Tensor, boxes: npt.NDArray[np.floating], readings: list[Readings] | None
+        self, image: Tensor, boxes: npt.NDArray[np.floating], readings: list[Readings] | None, signs_outside: bool
     ) -> ClassWords:
         scores = scores_of(boxes)
         if self.reco_predictor.reads_lines:
-            return self._line_words(image, as_quads(boxes), scores, readings)
+            return self._line_words(image, as_quads(boxes), scores, readings, signs_outside)
         places = boxes[:, :4]
         if self.det_predictor.finds_lines:
             places, scores = cut_lines_into_words(image, as_quads(boxes), scores)
@@ -522,6 +522,7 @@ class TextPredictor(nn.Module):
         quads: npt.NDArray[np.float64],
         scores: npt.NDArray[np.floating],
         readings: list[Readings] | None,
+        signs_outside: bool,
     ) -> ClassWords:
         model, readers = self.reco_predictor.model, cast(Any, self.script_readers)
         known: dict[int, Any] = {}
@@ -547,6 +548,7 @@ class TextPredictor(nn.Module):
             split_after=self.split_after,
             report_scripts=self.unreadable_scripts == "report",
             script_readers=dict(readers.items()),
+            signs_outside=signs_outside,
         )
 
     def _turns(self, image: Tensor, quads: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
