@@ -11,6 +11,7 @@ import os
 import re
 import runpy
 import shutil
+import signal
 import sys
 import tarfile
 import tempfile
@@ -44,12 +45,13 @@ SEED = 5
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
-    """Ray on the loopback interface, with two CPUs and a small store; it leaves no files."""
+    """Ray on the loopback interface, with two CPUs and a small store. It leaves no files and no signal handler."""
     global ray
     ray = pytest.importorskip("ray", reason="needs Ray: pip install 'mediatensor[ray]'")
     pytest.importorskip("ray.data", reason="needs Ray Data: pip install 'mediatensor[ray]'")
     # Paths of sockets must be short, shorter than pytest's own folders.
     folder = tempfile.mkdtemp(prefix="ray")
+    handler = signal.getsignal(signal.SIGTERM)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", folder)  # where Ray keeps the token of its clusters
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
@@ -70,6 +72,7 @@ def cluster() -> Iterator[None]:
             yield
         finally:
             ray.shutdown()
+            signal.signal(signal.SIGTERM, handler)
             shutil.rmtree(folder, ignore_errors=True)
 
 
