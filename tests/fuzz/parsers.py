@@ -136,7 +136,8 @@ def units(data: bytes) -> None:
     for codec in _UNITS:
         inspector = packet_inspector(codec, extradata)
         for part in (packet, packet[len(packet) // 2 :], packet):
-            if len(part) and not inspector.pass_plain(bytes(part[:HEAD_BYTES]), len(part)):
+            head = bytes(part if inspector.needs_whole_packets else part[:HEAD_BYTES])
+            if head and not inspector.pass_plain(head, len(part)):
                 inspector.inspect(part, packet)
     for codec in CODECS_OF_SEQUENCES:
         sequences = sequence_parser(codec, extradata)

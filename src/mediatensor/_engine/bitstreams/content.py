@@ -185,19 +185,14 @@ def _vp9_content(packet: memoryview) -> PacketContent:
     return PacketContent.UNCERTAIN if num_shown > 1 else _content_if_shown(num_shown == 1)
 
 
-def vp9_has_frame_list(last_byte: int) -> bool:
-    """Return whether a VP9 packet that ends with ``last_byte`` can have several frames, which it then lists (annex B).
-
-    >>> vp9_has_frame_list(0xC1), vp9_has_frame_list(0x80)
-    (True, False)
-    """
-    return last_byte >> 5 == 0b110
+#: Last bytes of VP9 packets that can have several frames, which an index before this byte lists (annex B).
+VP9_INDEX_MARKERS = frozenset(range(0b11000000, 0b11100000))
 
 
 def _frames_of_superframe(packet: memoryview) -> Iterator[memoryview]:
     """Yield the frames of a VP9 packet. A packet with several frames ends with an index that lists them (annex B)."""
     marker = packet[-1] if len(packet) else 0
-    if vp9_has_frame_list(marker):
+    if marker in VP9_INDEX_MARKERS:
         count, width = (marker & 7) + 1, ((marker >> 3) & 3) + 1
         index = packet[-(2 + count * width) :]
         if len(index) == 2 + count * width and index[0] == marker:
@@ -216,6 +211,10 @@ _VP9_SHOWN = 0b101, 0b1010
 
 def _vp9_frame_is_shown(frame: memoryview) -> bool:
     return len(frame) > 0 and frame[0] & _VP9_SHOWN[frame[0] & 0x30 != 0x30] != 0
+
+
+# First bytes of shown frames, after a valid marker (7.2)
+_VP9_SHOWN_STARTS = frozenset(first for first in range(0x80, 0xC0) if _vp9_frame_is_shown(memoryview(bytes((first,)))))
 
 
 def _dirac_content(packet: memoryview) -> PacketContent:
@@ -325,11 +324,12 @@ class PacketInspector:
     Nearly all packets are plain: they have one picture, which is shown, and no picture is missing before it. Checking
     this in the first bytes of a packet is much faster than parsing the whole packet. So call `pass_plain` for each
     packet, with its first bytes (`HEAD_BYTES`, or all if there are fewer) and its size. It returns True if the packet
-    is plain. If it returns False, call `inspect`. VP9 packets can only be plain if all of their bytes are passed,
-    because their last byte shows whether they have several frames.
+    is plain. If it returns False, call `inspect`.
     """
 
     pass_plain: Callable[[bytes, int], bool]
+    #: Whether `pass_plain` must get all bytes: the last byte of a VP9 packet shows whether it has several frames.
+    needs_whole_packets = False
     _content_of: Callable[[memoryview], PacketContent]
 
     def __init__(self, codec: str | None, extradata: bytes) -> None:
@@ -340,6 +340,7 @@ class PacketInspector:
             self._content_of, self.pass_plain = parser.content, parser.is_plain
             return
         self._content_of = content_parser(codec, extradata)
+        self.needs_whole_packets = codec == "vp9"
         self.pass_plain = _plain_packet_test(codec, self._breaks)
 
     @property
@@ -364,14 +365,8 @@ def _plain_packet_test(codec: str | None, breaks: BreakDetector | None) -> Calla
     """Return the function `PacketInspector.pass_plain` for codecs other than H.264, HEVC and AV1."""
     if codec == "vp8":  # RFC 6386, 9.1: not a key frame, and shown
         return lambda head, _: head[0] & 0x11 == 0x11
-    if codec == "vp9":  # 7.2: the marker, a profile other than 3, and a shown frame (new or existing); no other frames
-        return lambda head, size: (
-            head[0] & 0xC0 == 0x80
-            and head[0] & 0x30 != 0x30
-            and head[0] & 0x0A != 0
-            and len(head) == size
-            and not vp9_has_frame_list(head[-1])
-        )
+    if codec == "vp9":
+        return lambda packet, _: packet[0] in _VP9_SHOWN_STARTS and packet[-1] not in VP9_INDEX_MARKERS
     if codec == "dirac":
         return lambda head, _: head.startswith(b"BBCD") and len(head) > 12 and head[4] & 8 != 0
     if codec in RAW_CODECS:

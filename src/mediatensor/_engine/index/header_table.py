@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ReadError
-from ..bitstreams.content import break_detector, content_parser, has_valid_start, is_shown_at_once, vp9_has_frame_list
+from ..bitstreams.content import VP9_INDEX_MARKERS, break_detector, content_parser, has_valid_start, is_shown_at_once
 from ..bitstreams.order import GUARDED_CODECS, picture_order
 from ..bitstreams.units import PacketContent
 from ..containers.boxes import Box, MalformedBoxError, ReadAt, find_all, read_box, top_level_boxes
@@ -303,7 +303,7 @@ def _find_hidden(codec: str | None, extradata: bytes, blocks: Blocks, read_at: R
     if codec == "vp9":
         for number in spread(np.flatnonzero(~hidden)):
             last_byte = read_at(int(blocks.start[number] + num_bytes[number]) - 1, 1)
-            hidden[number] = any(map(vp9_has_frame_list, last_byte))
+            hidden[number] = not VP9_INDEX_MARKERS.isdisjoint(last_byte)
     content_of = content_parser(codec, extradata)
     for number in np.flatnonzero(hidden).tolist():
         packet = memoryview(blocks.stripped + read_at(int(blocks.start[number]), int(num_bytes[number])))

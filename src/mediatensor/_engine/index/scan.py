@@ -146,7 +146,7 @@ class PacketScan:
         add_pts, add_dts, add_duration = self._pts.append, self._dts.append, self._duration.append
         add_size, add_position, add_key = self._size.append, self._position.append, self._numbers["key"].append
         pass_plain = self._inspector.pass_plain if self._has_picture else _not_plain
-        head_of = _view_whole if self._codec == "vp9" else Struct(f"{HEAD_BYTES}s").unpack_from
+        needs_whole, head_of = self._inspector.needs_whole_packets, Struct(f"{HEAD_BYTES}s").unpack_from
         may_be_encrypted = self._reader.may_be_encrypted
         order = None if self._is_order_known else self._order
         number, before = len(self), self._last_packet
@@ -167,7 +167,10 @@ class PacketScan:
                 self._numbers["discard"].append(number)
             if packet.is_corrupt:
                 self._numbers["broken"].append(number)
-            head = head_of(packet)[0] if size >= HEAD_BYTES else memoryview(packet).tobytes()
+            if needs_whole:
+                head: Any = memoryview(packet)
+            else:
+                head = head_of(packet)[0] if size >= HEAD_BYTES else memoryview(packet).tobytes()
             if not pass_plain(head, size):
                 self._inspect(number, packet, before)
                 if self._has_picture:
@@ -232,10 +235,6 @@ class PacketScan:
 def _not_plain(head: bytes, size: int) -> bool:
     """Replace `PacketInspector.pass_plain` until the first picture, so that every packet is inspected."""
     return False
-
-
-def _view_whole(packet: Any) -> tuple[memoryview]:
-    return (memoryview(packet),)
 
 
 def _column(values: Sequence[int | None], unknown: int) -> np.ndarray:
