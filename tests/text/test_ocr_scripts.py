@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 
 from mediatensor.ocr import DocumentFile, ocr_predictor
-from mediatensor.ocr.models import ppocr_v6_small_reco
+from mediatensor.ocr.models import ppocr_v6_small_reco_tuned
 from mediatensor.ocr.utils import CharacterErrorRate
 from ocr_onnx_sessions import needs_weights
 from ocr_pages import render_page, render_text
@@ -76,7 +76,7 @@ def test_line_that_two_models_read_alike_is_kept() -> None:
     sheet = render_text([SENTENCES["Vietnamese"], SENTENCES["Vietnamese"]], dpi=150, font_size=14, margin=30)
     (unread,) = ocr_predictor(pretrained=True, script_readers={"Vietnamese": None})([sheet.image]).pages
     assert {line.reason for line in unread.unread} == {"script"}
-    readers = {"Vietnamese": ppocr_v6_small_reco(pretrained=True)}
+    readers = {"Vietnamese": ppocr_v6_small_reco_tuned(pretrained=True)}
     (page,) = ocr_predictor(pretrained=True, script_readers=readers)([sheet.image]).pages
     assert page.unread == []
     assert page.render().split() == " ".join(line.value for line in unread.unread).split()
