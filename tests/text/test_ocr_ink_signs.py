@@ -117,3 +117,26 @@ def test_no_colon_is_added_to_other_dots() -> None:
     lines = ["i j % ! ? 12:30 ratio: a;b", "Chapter one ..... 12", "Chapter two ..... 30", "e.g. 3.5 = 7 / 2"]
     words = words_of(reader()([render_text(lines, dpi=150).image]))
     assert sum(word.value.count(":") for word in words) == 2
+
+
+@pytest.mark.parametrize("sign", [".", ","])
+@pytest.mark.parametrize(("amounts", "found"), [(6, "57.50"), (3, "57 50")])
+def test_points_that_were_not_printed_are_added_to_amounts(sign: str, amounts: int, found: str) -> None:
+    sheet = Sheet(300, 220, 150, 12, random.Random(0))
+    for row in range(amounts):
+        sheet.write(20, 30 + 24 * row, f"Article {row + 1}", sheet.font(SANS))
+        sheet.write(230, 30 + 24 * row, f"{row + 3}{sign}50", sheet.font(SANS))
+    y = 40 + 24 * amounts
+    sheet.write(20, y, "Date 24 Total", sheet.font(SANS))
+    sheet.write(sheet.write(230, y, "57", sheet.font(SANS)) + 4, y, "50", sheet.font(SANS))
+    (page,) = reader()([finished(sheet).image]).pages
+    last = page.render().splitlines()[-1]
+    assert last.split() == ["Date", "24", "Total", *found.replace(".", sign).split()]
+
+
+@pytest.mark.parametrize(
+    ("others", "found"), [([], {"Nicotine", "27"}), (["snake_case"], {"Nicotine_", "_27", "snake_case"})]
+)
+def test_rules_at_words_are_left_out_unless_names_have_underscores(others: list[str], found: set[str]) -> None:
+    page = render_text(["Nicotine_", "_27", *others], dpi=150)
+    assert {word.value for word in words_of(reader()([page.image]))} == found

@@ -152,6 +152,35 @@ def test_english_pages_without_sure_accents_have_none() -> None:
     assert corrected("J\u00c1YA", 1, "A", -3.0, GERMAN) == "J\u00c1YA"
 
 
+@pytest.mark.parametrize(
+    ("word", "place", "other", "meant"),
+    [
+        ("12OML", 2, "0", "120ML"),
+        ("VE0S:", 3, "5", "VE05:"),
+        ("RMO.40", 2, "0", "RM0.40"),
+        ("NO.40", 1, "0", "NO.40"),
+        ("OML", 0, "0", "OML"),
+        ("12OML", 2, "Q", "12OML"),
+    ],
+)
+def test_letters_beside_digits_are_digits(word: str, place: int, other: str, meant: str) -> None:
+    assert corrected(word, place, other, -1.5, GERMAN) == meant
+    assert corrected(word, place, other, -2.5, GERMAN) == word
+
+
+def test_a_last_letter_may_be_an_exclamation_mark() -> None:
+    assert corrected("Againl", 5, "!", -3.0, ENGLISH) == "Again!"
+    assert corrected("Againl", 5, "!", -3.0, GERMAN) == "Againl"
+    assert corrected("Total", 4, "!", -1.0, ENGLISH) == "Total"
+
+
+def test_pages_without_sure_ideographs_have_none() -> None:
+    assert corrected("\u5bb6", 0, "*", -2.0, GERMAN) == "*"
+    assert corrected("\u5bb6", 0, "*", -4.5, GERMAN) == "\u5bb6"
+    assert corrected("\u5bb6", 0, "\u51b0", -2.0, GERMAN) == "\u5bb6"
+    assert corrected("\u5bb6", 0, "*", -2.0, [*GERMAN, "\u5317\u4eac\u5e02"]) == "\u5bb6"
+
+
 def test_words_of_a_page_help_to_read_faint_ones() -> None:
     matplotlib = pytest.importorskip("matplotlib", reason="its fonts are used")
     fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"

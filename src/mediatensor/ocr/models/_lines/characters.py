@@ -442,7 +442,9 @@ def _with_digits(word: str, doubts: Doubts) -> str:
     """Replace letters after a digit, or before cents, that are probably digits, as in ``12OML`` and ``RMO.40``."""
     text = list(word)
     for place, others in doubts.items():
-        is_beside = word[:place][-1:].isdecimal() or _CENTS.fullmatch(word, place + 1)
+        before = word[:place][-1:]
+        # "NO.12" is a number of something.
+        is_beside = before.isdecimal() or (before.upper() != "N" and _CENTS.fullmatch(word, place + 1))
         digit = _LIKE_DIGITS.get(word[place], "")
         if is_beside and dict(others).get(digit, -math.inf) > -SURELY_DIGIT:
             text[place] = digit

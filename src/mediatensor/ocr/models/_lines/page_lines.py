@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
@@ -64,6 +66,8 @@ SPACE_BESIDE = 1.0
 """Letters form a line along a margin only if no other box is within this many times the line's width."""
 BLANK_SIGNS = ".,_"
 """Signs as which the beginning of a blank is read: of the rule to write on, as in ``Name ______``."""
+NAME_WITH_UNDERSCORE = re.compile(r"[^\W_]_+[^\W_]")
+"""On pages with such names, as in programs, underscores at the ends of words may belong to them."""
 BLANK_LENGTH, BLANK_COVER = 1.5, 0.9
 """A blank goes on after its sign for this many times the line's height, and has ink in this share of the columns."""
 BLANK_RUN = 0.5
@@ -82,8 +86,13 @@ LIKE_COLONS = frozenset(".,'`\u2018\u2019\u00b7")
 """Signs as which faint colons are read."""
 LAST_PART = 0.6
 """A colon after this share of the last letter's box is not part of the letter."""
-COLON_CONFIDENCE = 0.9
-"""Probability of a colon that was found in the ink."""
+AMOUNT, UNITS, CENTS = re.compile(r"\D{0,3}\d+([.,])\d\d\D{0,2}"), re.compile(r"\W{0,2}\d{1,4}"), re.compile(r"\d\d")
+FEWEST_AMOUNTS, POINT_GAP = 5, 0.8
+"""Least number of amounts with the same point on a page, and greatest gap between units and cents, in line heights. On
+299 forms and receipts, 33 points are found and one is wrong.
+"""
+SIGN_CONFIDENCE = 0.9
+"""Probability of a colon or point that was added."""
 LEAST_DOT = 4
 """Least height of a full stop in a crop, in pixels. What is left of a rough rule is lower."""
 
@@ -301,6 +310,7 @@ def read_page_lines(
     lines = turn_quads(quads, turns)
     known = _with_known_words(known)
     known |= _without_blanks(page, lines, known)
+    known |= _with_points(scale_to_pixels(lines, (page.shape[1], page.shape[2])), known)
     adds_colons = _may_return(model, ":")
     adds_boxes = signs_outside and _may_return(model, EMPTY_BOX + TICKED_BOX)
     grey = _grey_page(page, lines) if len(lines) and (adds_colons or adds_boxes) else None
@@ -382,6 +392,35 @@ def _with_check_boxes(words: ClassWords, grey: _GreyPage) -> ClassWords:
     )
 
 
+def _with_points(lines: FloatArray, readings: Mapping[int, LineReading]) -> dict[int, LineReading]:
+    """Join two numbers at the end of a line to an amount if its point was not read, on pages with enough amounts.
+
+    ``lines`` (N, 4, 2) are in pixels. Return the readings that change.
+    """
+    values = [word.value for reading in readings.values() for word in reading.words]
+    signs = Counter(amount[1] for value in values if (amount := AMOUNT.fullmatch(value)))
+    sign, number = max(signs.items(), key=lambda item: item[1], default=("", 0))
+    if number < FEWEST_AMOUNTS:
+        return {}
+    widths, heights = line_sizes(lines)
+    changed = {}
+    for index, reading in readings.items():
+        if len(reading.words) < 2:
+            continue
+        units, cents = reading.words[-2:]
+        follows_number = any(word.value[-1].isdecimal() for word in reading.words[-3:-2])
+        if not UNITS.fullmatch(units.value) or not CENTS.fullmatch(cents.value) or follows_number:
+            continue
+        if cents.box[0] - units.box[2] < POINT_GAP * heights[index] / widths[index]:
+            box = units.box[2], units.box[1], cents.box[0], units.box[3]
+            around = units.box[0], min(units.box[1], cents.box[1]), cents.box[2], max(units.box[3], cents.box[3])
+            boxes = (*units.boxes, box, *cents.boxes)
+            shares = (*units.confidences, SIGN_CONFIDENCE, *cents.confidences)
+            amount_word = LineWord(f"{units.value}{sign}{cents.value}", around, boxes, shares)
+            changed[index] = replace(reading, words=[*reading.words[:-2], amount_word])
+    return changed
+
+
 def _with_colons(
     grey: _GreyPage, lines: FloatArray, readings: Mapping[int, LineReading], outside: bool
 ) -> dict[int, LineReading]:
@@ -425,9 +464,9 @@ def _with_colon(words: list[LineWord], box: Box, height: float) -> list[LineWord
     if before and box[0] - before[-1].box[2] < COLON_GAP * height:
         last = before[-1]
         around = (last.box[0], min(last.box[1], box[1]), max(last.box[2], box[2]), max(last.box[3], box[3]))
-        longer = LineWord(f"{last.value}:", around, (*last.boxes, box), (*last.confidences, COLON_CONFIDENCE))
+        longer = LineWord(f"{last.value}:", around, (*last.boxes, box), (*last.confidences, SIGN_CONFIDENCE))
         return [*before[:-1], longer, *words[len(before) :]]
-    return [*before, LineWord(":", box, (box,), (COLON_CONFIDENCE,)), *words[len(before) :]]
+    return [*before, LineWord(":", box, (box,), (SIGN_CONFIDENCE,)), *words[len(before) :]]
 
 
 def _may_return(model: LineRecognizer, characters: str) -> bool:
@@ -451,10 +490,21 @@ def _with_known_words(readings: Mapping[int, LineReading]) -> dict[int, LineRead
     words = [word for reading in readings.values() for word in reading.words]
     confidences, doubts = [word.confidences for word in words], [word.doubts for word in words]
     found = iter(correct_words([word.value for word in words], confidences, doubts))
+    has_names = any(NAME_WITH_UNDERSCORE.search(word.value) for word in words)
+    corrected = {index: [_corrected(word, *next(found)) for word in own.words] for index, own in readings.items()}
     return {
-        index: replace(reading, words=[_corrected(word, *next(found)) for word in reading.words])
+        index: replace(reading, words=corrected[index] if has_names else list(map(_without_rules, corrected[index])))
         for index, reading in readings.items()
     }
+
+
+def _without_rules(word: LineWord) -> LineWord:
+    """Remove underscores at the ends of a word, which are rules to write on."""
+    inner = word.value.strip("_")
+    if not inner or inner == word.value:
+        return word
+    start = word.value.index(inner)
+    return word.part(start, start + len(inner))
 
 
 def _corrected(word: LineWord, value: str, confidences: tuple[float, ...]) -> LineWord:
@@ -488,7 +538,8 @@ def _without_blanks(page: Tensor, lines: FloatArray, readings: Mapping[int, Line
     changed = {}
     for index, numbers in blanks.items():
         words = [
-            word.without_last() if number in numbers else word for number, word in enumerate(readings[index].words)
+            word.part(0, len(word.value) - 1) if number in numbers else word
+            for number, word in enumerate(readings[index].words)
         ]
         changed[index] = replace(readings[index], words=[word for word in words if word.value])
     return changed

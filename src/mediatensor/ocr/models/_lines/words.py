@@ -152,11 +152,13 @@ class LineWord:
     def confidence(self) -> float:
         return word_confidence(self.confidences)
 
-    def without_last(self) -> LineWord:
-        """Return the word without its last character."""
-        left, top, _, bottom = self.box
-        box = left, top, self.boxes[-2:][0][2], bottom
-        return LineWord(self.value[:-1], box, self.boxes[:-1], self.confidences[:-1])
+    def part(self, start: int, stop: int) -> LineWord:
+        """Return the word of the characters from ``start`` to ``stop``."""
+        boxes = self.boxes[start:stop]
+        left = self.box[0] if start == 0 else boxes[0][0] if boxes else self.box[0]
+        right = self.box[2] if stop == len(self.value) else boxes[-1][2] if boxes else self.box[2]
+        box = left, self.box[1], right, self.box[3]
+        return LineWord(self.value[start:stop], box, boxes, self.confidences[start:stop])
 
 
 def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_after: str = "") -> list[LineWord]:
