@@ -66,7 +66,7 @@ SPACE_BESIDE = 1.0
 """Letters form a line along a margin only if no other box is within this many times the line's width."""
 BLANK_SIGNS = ".,_"
 """Signs as which the beginning of a blank is read: of the rule to write on, as in ``Name ______``."""
-NAME_WITH_UNDERSCORE = re.compile(r"[^\W_]_+[^\W_]")
+NAME_WITH_UNDERSCORE = re.compile(r"\b_*(?:[a-z0-9]+(?:_+[a-z0-9]+)+|[A-Z0-9]+(?:_+[A-Z0-9]+)+)_*\b|__[a-z]+__")
 """On pages with such names, as in programs, underscores at the ends of words may belong to them."""
 BLANK_LENGTH, BLANK_COVER = 1.5, 0.9
 """A blank goes on after its sign for this many times the line's height, and has ink in this share of the columns."""
