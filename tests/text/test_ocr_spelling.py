@@ -104,7 +104,7 @@ GERMAN = ["bitte", "senden", "diese", "Nachricht", "zurück", "unter", "Angabe",
 def corrected(word: str, place: int, other: str, score: float, page: list[str]) -> str:
     """Return ``word`` after correction on a page of sure words, if ``other`` is likely at ``place``."""
     confidences = [[0.99] * len(text) for text in page] + [[0.99] * place + [0.6] + [0.99] * (len(word) - place - 1)]
-    return correct_words([*page, word], confidences, [*({} for _ in page), {place: [(other, score)]}])[-1][0]
+    return "".join(correct_words([*page, word], confidences, [*({} for _ in page), {place: [(other, score)]}])[-1][0])
 
 
 @pytest.mark.parametrize(
@@ -115,6 +115,7 @@ def corrected(word: str, place: int, other: str, score: float, page: list[str]) 
         ("(APPROYAL)", 6, "V", "(APPROVAL)", ENGLISH),
         ("EXP!RATION", 3, "I", "EXPIRATION", ENGLISH),
         ("wil1", 3, "l", "will", ENGLISH),
+        ("Departent", 5, "tm", "Department", ENGLISH),  # a dropped letter
         ("Lorilland", 7, "r", "Lorillard", [*GERMAN, "LORILLARD"]),
         ("6ST", 0, "G", "GST", [*GERMAN, "GST", "GST"]),
     ],
@@ -132,6 +133,7 @@ def test_uncertain_words_become_known_words(word: str, place: int, other: str, m
         ("date", 3, "a", ["data", *ENGLISH]),
         ("B164", 1, "l", ["Bl", *ENGLISH]),  # a code of letters and digits
         ("sale@praduct.com", 7, "o", ENGLISH),  # an address
+        ("Sept", 0, "Sl", ENGLISH),  # too short for a dropped letter
         ("is", 1, "n", ["in", *GERMAN]),  # a chance match is too likely
         ("Total:", 5, "s", ["totals", "total", *ENGLISH]),  # a sign at the end
         ("PRaDUCT", 2, "o", ENGLISH),  # no usual case

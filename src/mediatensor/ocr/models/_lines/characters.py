@@ -81,6 +81,10 @@ FEWEST_LETTERS_OF_ENGLISH, LEAST_ENGLISH, FEWEST_ENGLISH = 4, 0.3, 5
 """Least length of the English words, and the share and number of the page's sure words of this length that must be
 English, so that words of another language are not replaced.
 """
+SURELY_DROPPED, FEWEST_LETTERS_OF_DROPPED = 0.5, 6
+"""Least log probability of a dropped letter among all letters, and least length of a word with it. On 299 forms and
+receipts, 18 of 19 such words are right; shorter ones seldom are (``Sept`` and ``slept``).
+"""
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _CENTS = re.compile(r"[.,]\d\d")
 _LIKE_DIGITS = dict(zip("OoDQIliZzSsGbB", "00001112255668", strict=True))
@@ -373,9 +377,9 @@ def correct_spelling(
 
 def doubts_of(
     values: Sequence[str], confidences: Sequence[float], alternatives: Mapping[int, Sequence[tuple[str, float]]]
-) -> Doubts:
+) -> dict[int, Sequence[tuple[str, float]]]:
     """Return the other characters that are likely at the places of a line; see `correct_spelling` for the arguments."""
-    doubts = {}
+    doubts: dict[int, Sequence[tuple[str, float]]] = {}
     for place, likely in alternatives.items():
         scores = dict(likely) if len(values[place]) == 1 else {}
         # If the character is none of the candidates, the likeliest of them has at most what is left of the probability.
@@ -387,10 +391,28 @@ def doubts_of(
     return doubts
 
 
+def dropped_letters(
+    found: CtcCharacters, scores: npt.NDArray[np.floating], classes: npt.NDArray[np.integer]
+) -> list[tuple[int, int]]:
+    """Return letters that the network saw between two characters of a line, but less clearly than a blank.
+
+    ``classes`` (T,) is the likeliest character of each step, and ``scores`` (T,) its log probability if the step is no
+    blank. Return pairs of the place of the character before and the class.
+    """
+    steps = np.flatnonzero(scores > -SURELY_DROPPED)
+    before = np.searchsorted(found.start_steps, steps, side="right") - 1
+    inside = (before >= 0) & (before < len(found.labels) - 1)
+    steps, before = steps[inside], before[inside]
+    labels = classes[steps]
+    is_between = (found.stop_steps[before] <= steps) & (labels != found.labels[before])
+    is_between &= labels != found.labels[before + 1]
+    return sorted(set(zip(before[is_between].tolist(), labels[is_between].tolist(), strict=True)))
+
+
 def correct_words(
     words: Sequence[str], confidences: Sequence[Sequence[float]], doubts: Sequence[Doubts]
-) -> list[tuple[str, tuple[float, ...]]]:
-    """Replace an uncertain character of each word of a page if this makes it a known word.
+) -> list[tuple[tuple[str, ...], tuple[float, ...]]]:
+    """Replace an uncertain character of each word of a page, or add a dropped one, if this makes it a known word.
 
     Known words are the sure words of the page, and English words if many of the sure ones are English. If an English
     page has no sure accent, accents are removed where the letter may have none.
@@ -401,17 +423,22 @@ def correct_words(
         doubts: The other characters that are likely in each word.
 
     Returns:
-        Each word with the probability of each of its characters.
+        For each word, the text of each of its characters, and their probabilities. If a character was dropped, it is
+        part of the text of the one before.
 
     >>> words = ["Product", "Praduct"], [[1.0] * 7, [0.8] * 7]
-    >>> correct_words(*words, [{}, {2: [("o", -0.8), ("e", -4.0)]}])[1][0]
+    >>> "".join(correct_words(*words, [{}, {2: [("o", -0.8), ("e", -4.0)]}])[1][0])
     'Product'
     """
+    # A letter after which another one may have been dropped is not doubtful itself.
+    doubtful = [
+        {place for place, own in others.items() if any(len(other) == 1 for other, _ in own)} for others in doubts
+    ]
     runs = [
         run[0].lower()
-        for word, own, others in zip(words, confidences, doubts, strict=True)
+        for word, own, places in zip(words, confidences, doubtful, strict=True)
         for run in _LETTERS.finditer(word)
-        if min(own[slice(*run.span())]) >= SURE_PROBABILITY and others.keys().isdisjoint(range(*run.span()))
+        if min(own[slice(*run.span())]) >= SURE_PROBABILITY and places.isdisjoint(range(*run.span()))
     ]
     long = [run for run in runs if len(run) >= FEWEST_LETTERS_OF_ENGLISH]
     num_english = sum(run in _english_words() for run in long)
@@ -419,15 +446,15 @@ def correct_words(
     english = _english_words() if is_english else frozenset()
     of_page = Counter(runs)
     has_accents = any(
-        place not in others and _base_of(letter) != letter
-        for word, others in zip(words, doubts, strict=True)
+        place not in places and _base_of(letter) != letter
+        for word, places in zip(words, doubtful, strict=True)
         for place, letter in enumerate(word)
     )
     plain = list(map(_without_accents, words, doubts)) if is_english and not has_accents else words
     plain = list(map(_with_digits, plain, doubts))
     num_east_asian = sum(
-        place not in others and is_east_asian(letter)
-        for word, others in zip(words, doubts, strict=True)
+        place not in places and is_east_asian(letter)
+        for word, places in zip(words, doubtful, strict=True)
         for place, letter in enumerate(word)
     )
     if num_east_asian < FEWEST_EAST_ASIAN:
@@ -478,7 +505,7 @@ def _base_of(letter: str) -> str:
 
 def _find_known(
     word: str, confidences: Sequence[float], doubts: Doubts, of_page: Counter[str], english: frozenset[str]
-) -> tuple[str, tuple[float, ...]]:
+) -> tuple[tuple[str, ...], tuple[float, ...]]:
     """Replace each run of letters of a word by the likeliest known word that differs in one character, if any."""
     text, shares = list(word), list(confidences)
     may_be_letters = {place for place, others in doubts.items() if any(other.isalpha() for other, _ in others)}
@@ -489,7 +516,9 @@ def _find_known(
             stop -= 1
         letters = "".join(filter(str.isalnum, word[start:stop].lower()))
         is_part = word[start - 1 : start].isalnum() or word[stop : stop + 1].isalnum()
-        if is_part or letters in of_page or letters in english:
+        # A word with a dropped letter is on the page, but must be there once more to be known.
+        has_dropped = any(len(other) > 1 for place in range(start, stop) for other, _ in doubts.get(place, ()))
+        if is_part or of_page[letters] > has_dropped or letters in english:
             continue
         tried = [(0.0, 0, "")]
         for place in range(start, stop):
@@ -498,13 +527,15 @@ def _find_known(
                 # An exclamation mark is read as a last l or I.
                 own = found.lower().removesuffix("!")
                 times = max(of_page[own], own in english)
+                if len(own) < FEWEST_LETTERS_OF_DROPPED if len(other) > 1 else letters in of_page:
+                    continue
                 if times and (found.isupper() or found[1:].islower()):
                     bonus = BONUS_OF_LETTER * (len(found) - 2) + math.log(times)
                     tried.append((score + min(bonus, MAX_BONUS), place, other))
         score, place, other = max(tried)
         if other:
             text[place], shares[place] = other, 1 / (1 + math.exp(-score))
-    return "".join(text), tuple(shares)
+    return tuple(text), tuple(shares)
 
 
 @cache

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -507,8 +508,17 @@ def _without_rules(word: LineWord) -> LineWord:
     return word.part(start, start + len(inner))
 
 
-def _corrected(word: LineWord, value: str, confidences: tuple[float, ...]) -> LineWord:
-    return word if value == word.value else replace(word, value=value, confidences=confidences)
+def _corrected(word: LineWord, texts: tuple[str, ...], confidences: tuple[float, ...]) -> LineWord:
+    """Return a word with other ``texts`` of its characters. If a text is longer, its characters share the box."""
+    value = "".join(texts)
+    if value == word.value:
+        return word
+    boxes, shares = [], []
+    for text, (left, top, right, bottom), share in zip(texts, word.boxes, confidences, strict=True):
+        edges = np.linspace(left, right, len(text) + 1).tolist()
+        boxes += [(start, top, stop, bottom) for start, stop in pairwise(edges)]
+        shares += [share] * len(text)
+    return replace(word, value=value, boxes=tuple(boxes), confidences=tuple(shares))
 
 
 def _without_blanks(page: Tensor, lines: FloatArray, readings: Mapping[int, LineReading]) -> dict[int, LineReading]:

@@ -33,6 +33,7 @@ from .characters import (
     correct_spelling,
     ctc_best_path,
     doubts_of,
+    dropped_letters,
     replace_zeros,
     spell_degrees,
 )
@@ -284,7 +285,7 @@ def _texts_of(
 ) -> tuple[list[str], Doubts]:
     """Return the characters of a line; uncertain ones are corrected with the alternatives ``others`` and ``scores``.
 
-    The second value has the other characters that are likely.
+    The second value has the other characters that are likely, and letters with one that was dropped after them.
     """
     values, confidences = [model.characters[label - 1] for label in found.labels], found.confidences.tolist()
     if not scores.shape[-1]:
@@ -299,7 +300,12 @@ def _texts_of(
         for place in np.flatnonzero(is_doubtful).tolist()
     }
     values = spell_degrees(replace_zeros(correct_spelling(values, confidences, candidates)))
-    return values, doubts_of(values, confidences, candidates)
+    doubts = doubts_of(values, confidences, candidates)
+    for place, label in dropped_letters(found, scores[:, 0], others[:, 0]):
+        dropped = model.characters[label - 1]
+        if values[place].isalpha() and values[place + 1].isalpha() and dropped.isalpha():
+            doubts[place] = [*doubts.get(place, ()), (values[place] + dropped, 0.0)]
+    return values, doubts
 
 
 def _to_reading(
