@@ -19,7 +19,7 @@ from torch import Tensor
 from ...io._elements.elements import Character, UnreadLine, line_confidence
 from ...utils.geometry import box_around, boxes_around, boxes_to_polygons
 from .._networks.transfers import download, uncompiled_module
-from .characters import correct_words, is_east_asian
+from .characters import SURE_PROBABILITY, correct_words, is_east_asian
 from .cutting import (
     cut_lines,
     cut_words,
@@ -455,7 +455,7 @@ def _with_colon(words: list[LineWord], box: Box, height: float) -> list[LineWord
         left, _, right, _ = word.boxes[place]
         if left <= middle <= right:
             value, is_last = word.value[place], place == len(word.value) - 1
-            if value in LIKE_COLONS:
+            if value in LIKE_COLONS and word.confidences[place] < SURE_PROBABILITY:
                 colon = f"{word.value[:place]}:{word.value[place + 1 :]}"
                 return [replace(other, value=colon) if other is word else other for other in words]
             # The box of the last letter may include the colon.
