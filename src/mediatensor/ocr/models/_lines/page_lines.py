@@ -42,7 +42,7 @@ from .ink import (
     runs_of_true,
 )
 from .reading import LineReading, LineRecognizer, read_turned_lines
-from .turning import MIN_ADVANTAGE, READS_TURNED, READS_WELL, Readings, legibility
+from .turning import MIN_ADVANTAGE, READS_TURNED, READS_WELL, ReadingsByTurn, legibility
 from .words import CHECK_BOXES, Box, LineWord, boxes_between_gaps
 
 FloatingArray = npt.NDArray[np.floating]
@@ -177,9 +177,9 @@ def join_sideways_letters(
     page: Tensor,
     quads: FloatArray,
     scores: npt.NDArray[np.floating],
-    readings: list[Readings],
+    readings: list[ReadingsByTurn],
     split_after: str,
-) -> tuple[FloatArray, npt.NDArray[np.floating], list[Readings]]:
+) -> tuple[FloatArray, npt.NDArray[np.floating], list[ReadingsByTurn]]:
     """Join boxes of single letters that together form one line along a margin.
 
     Detectors split such lines, for example stamped numbers, into letters. Each isolated column of such boxes is read as
@@ -194,7 +194,7 @@ def join_sideways_letters(
     read = read_turned_lines(model, page, np.repeat(joined, 3, axis=0), turns, split_after)
     kept, added, more = np.ones(len(quads), dtype=bool), [], []
     for number, stack in enumerate(stacks):
-        own: Readings = dict(zip((0, 90, 270), read[3 * number : 3 * number + 3], strict=True))
+        own: ReadingsByTurn = dict(zip((0, 90, 270), read[3 * number : 3 * number + 3], strict=True))
         best = max(own[90], own[270], key=lambda reading: reading.confidence)
         text = _letters_of(best)
         # A network may also read a column of upright letters letter by letter. Some digits rotated by 90 degrees
@@ -267,7 +267,7 @@ def read_page_lines(
     scores: npt.NDArray[np.floating],
     turns: IntArray,
     *,
-    readings: dict[int, LineReading] | None,
+    known_lines: dict[int, LineReading] | None,
     straight: bool,
     second_chance: bool,
     min_confidence: float,
@@ -279,8 +279,8 @@ def read_page_lines(
     """Read the lines of a page (3, H, W), and split them into words.
 
     ``quads`` (N, 4, 2) are the lines, relative to the page, with corners clockwise from the top left of the page.
-    ``scores`` (N,) are the detector's scores, and ``turns`` (N,) the turns in degrees. ``readings`` has the lines that
-    were already read, by index; these are not read again.
+    ``scores`` (N,) are the detector's scores, and ``turns`` (N,) the turns in degrees. ``known_lines`` are
+    those that were already read, by index; these are not read again.
 
     If ``straight``, words have straight boxes instead of quads. If ``second_chance``, lines whose first reading has a
     low confidence are also read upside down. Lines whose expected share of correct words is below ``min_confidence``
@@ -288,7 +288,7 @@ def read_page_lines(
     ``script_readers`` has a recogniser for this script. Words end at spaces and after the characters ``split_after``.
     If ``signs_outside``, check boxes, and colons beside the lines, are added to the words.
     """
-    known = dict(readings or {})
+    known = dict(known_lines or {})
     open_lines = [index for index in range(len(quads)) if index not in known]
     read = read_turned_lines(model, page, quads[open_lines], turns[open_lines], split_after)
     known |= zip(open_lines, read, strict=True)

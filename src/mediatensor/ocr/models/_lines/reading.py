@@ -1,4 +1,4 @@
-"""Read the text lines of a page: crop them, recognise them in batches of equal width, and split them into words.
+"""Run a recogniser on the crops of lines, decode its output to words, and detect scripts that it cannot read.
 
 A recogniser reads letters of an unknown script as similar letters, often with high confidence. Therefore a small
 classifier, whose input is the recogniser's features, detects lines in such scripts. It was fitted on rendered lines

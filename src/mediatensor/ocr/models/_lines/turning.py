@@ -69,8 +69,8 @@ READS_TURNED = 0.8
 MIN_ADVANTAGE = 0.1
 FEWEST_LETTERS = 3
 """On an upright page, a tall box is a rotated line, not a character, if at least this many letters are read in it."""
-Readings = dict[int, LineReading]
-"""Readings of one line, by the turn at which the line was read."""
+ReadingsByTurn = dict[int, LineReading]
+"""Readings of one line, by the turn in degrees at which the line was read."""
 
 
 class LineClassifier(Protocol):
@@ -235,7 +235,7 @@ def _compute_upside_down(classifier: LineClassifier, lines: Tensor) -> Tensor:
 
 def read_straight_lines(
     model: LineRecognizer, page: Tensor, quads: FloatArray, split_after: str = ""
-) -> list[Readings]:
+) -> list[ReadingsByTurn]:
     """Read the lines of a page that is probably upright.
 
     A box that is taller than wide contains either a line along a margin or a single character such as a 1. Such boxes
@@ -250,13 +250,13 @@ def read_straight_lines(
     candidates = np.concatenate([np.repeat(tall, 3), others])
     tried = np.concatenate([np.tile([0, 90, 270], len(tall)), np.zeros(len(others), dtype=np.int64)])
     read = read_turned_lines(model, page, quads[candidates], tried, split_after)
-    readings: list[Readings] = [{} for _ in range(len(quads))]
+    readings: list[ReadingsByTurn] = [{} for _ in range(len(quads))]
     for index, turn, reading in zip(candidates.tolist(), tried.tolist(), read, strict=True):
         readings[index][turn] = reading
     return readings
 
 
-def turns_of_straight_lines(readings: Sequence[Readings]) -> tuple[IntArray, dict[int, LineReading]]:
+def turns_of_straight_lines(readings: Sequence[ReadingsByTurn]) -> tuple[IntArray, dict[int, LineReading]]:
     """Choose the best reading of each line of an upright page. Only lines along a margin can get a turn other than 0.
 
     ``readings`` are the result of `read_straight_lines`. Return the turn of each line in degrees clockwise (N,), and a
@@ -283,7 +283,7 @@ def turn_of_sideways_page(model: LineRecognizer, page: Tensor, quads: FloatArray
 
 
 def turn_of_read_page(
-    model: LineRecognizer, page: Tensor, quads: FloatArray, readings: Sequence[Readings]
+    model: LineRecognizer, page: Tensor, quads: FloatArray, readings: Sequence[ReadingsByTurn]
 ) -> tuple[int, float]:
     """Return (turn, probability) of a page whose lines were read as if the page were upright.
 

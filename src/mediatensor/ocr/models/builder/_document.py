@@ -33,8 +33,8 @@ from ._parts import (
 
 
 @dataclass(frozen=True)
-class Structured:
-    """The structure of a page."""
+class FoundStructure:
+    """What rules and networks found on a page besides its words."""
 
     found: PageStructure | None = None  # by rules
     regions: Mapping[str, Any] | None = None  # by a network
@@ -46,8 +46,8 @@ class PageWords:
     """All recognition results for one page. A builder converts them to a page of the document.
 
     ``words`` are grouped by class. For a text document there is only one class, whose name does not matter. Boxes are
-    relative to the upright page, whose height and width are ``shape``. If ``image`` is not upright, ``straightened`` is
-    the transform that makes it upright. If ``image`` was made upright, ``applied`` is the transform that did this.
+    relative to the upright page, whose height and width are ``shape``. If ``image`` is not upright, ``to_upright`` is
+    the transform that makes it upright. If it was made upright, ``made_upright_by`` is the transform that did this.
     """
 
     image: Any
@@ -56,9 +56,9 @@ class PageWords:
     orientation: dict[str, Any] | None = None
     language: dict[str, Any] | None = None
     error: str | None = None
-    straightened: Straightening | None = None
-    applied: Straightening | None = None
-    structure: Structured = field(default_factory=Structured)
+    to_upright: Straightening | None = None
+    made_upright_by: Straightening | None = None
+    structure: FoundStructure = field(default_factory=FoundStructure)
 
 
 class BuilderSettings:
@@ -294,7 +294,7 @@ def _gather_pages(
     names = ("orientations", "languages", "errors", "structures", "regions", "tables")
     optional = [_per_page(argument, len(words), name) for name, argument in zip(names, facts, strict=True)]
     return [
-        PageWords(image, shape, by_class, orientation, language, error, structure=Structured(*structure))
+        PageWords(image, shape, by_class, orientation, language, error, structure=FoundStructure(*structure))
         for image, shape, by_class, orientation, language, error, *structure in zip(
             pages, page_shapes, words, *optional, strict=True
         )
@@ -348,7 +348,7 @@ def _build_text_page(settings: BuilderSettings, number: int, read: PageWords) ->
 
 def _skewed_quads(settings: BuilderSettings, read: PageWords, words: ClassWords) -> np.ndarray | None:
     """Return tilted quads of the words of a skewed page, to order them; None for others and pages with a structure."""
-    if words.boxes.ndim == 3 or read.straightened or read.structure.found or read.structure.regions:
+    if words.boxes.ndim == 3 or read.to_upright or read.structure.found or read.structure.regions:
         return None
     is_upright = all(not turn["value"] for turn in words.orientations)
     if not settings.keep_reading_order or not is_upright or read.structure.grids:

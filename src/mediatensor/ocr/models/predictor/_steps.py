@@ -46,7 +46,7 @@ from .._lines.cutting import (
 )
 from .._lines.page_lines import ClassWords, geometries_of
 from .._networks.preprocessing import as_tensor
-from ..builder._document import PageWords, Structured
+from ..builder._document import FoundStructure, PageWords
 from ..detection.predictor import Located
 from ..layout.predictor import LayoutPredictor
 from ..table_structure.predictor import TablePredictor
@@ -262,12 +262,12 @@ def cut_found_lines(page: PageWords, regions: npt.NDArray[np.float64], straight:
     """
     # The image of a page from a file is loaded on demand.
     image = as_tensor(page.image() if callable(page.image) else page.image)
-    plan = page.straightened or page.applied
-    if page.applied is None:
+    plan = page.to_upright or page.made_upright_by
+    if page.made_upright_by is None:
         # The regions are relative to the original page. They are already white in an image that was made upright.
         image = whiten_regions(image, regions)
-    if page.straightened is not None:
-        image = straighten(image, page.straightened)
+    if page.to_upright is not None:
+        image = straighten(image, page.to_upright)
     lines = []
     for words in page.words.values():
         if not words.found:
@@ -442,21 +442,21 @@ class StructureFinder(nn.Module):
     def is_wanted(self) -> bool:
         return bool(self.layout or self.tables or self.fields)
 
-    def forward(self, image: Tensor, words: Mapping[str, ClassWords]) -> Structured:
+    def forward(self, image: Tensor, words: Mapping[str, ClassWords]) -> FoundStructure:
         """Find the structure of an upright page from its image (3, H, W) and its words, whatever their classes."""
         if not self.is_wanted:
-            return Structured()
+            return FoundStructure()
         pixels = image if image.dtype == torch.uint8 else (image.float() * 255).round().to(torch.uint8)
         page = pixels.permute(1, 2, 0).contiguous().cpu().numpy()
         regions, grids = self._find_by_networks(image, page)
         by_networks = self.layout_predictor is not None, self.table_predictor is not None
         if by_networks == (True, self.tables) and not self.fields:
-            return Structured(None, regions, grids)
-        return Structured(self._find_by_rules(content_of_words(page, words)), regions, grids)
+            return FoundStructure(None, regions, grids)
+        return FoundStructure(self._find_by_rules(content_of_words(page, words)), regions, grids)
 
-    def of_content(self, content: PageContent) -> Structured:
+    def of_content(self, content: PageContent) -> FoundStructure:
         """Find the structure of a page from its ``content`` by rules, without an image or networks."""
-        return Structured(self._find_by_rules(content)) if self.is_wanted else Structured()
+        return FoundStructure(self._find_by_rules(content)) if self.is_wanted else FoundStructure()
 
     def _find_by_rules(self, content: PageContent) -> PageStructure:
         # Even if only tables are requested, regions are needed to arrange the remaining text around the tables.

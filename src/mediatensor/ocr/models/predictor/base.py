@@ -41,7 +41,7 @@ from .._lines.page_lines import (
     read_page_words,
 )
 from .._lines.turning import (
-    Readings,
+    ReadingsByTurn,
     page_turn,
     read_straight_lines,
     turn_of_read_page,
@@ -380,10 +380,10 @@ class TextPredictor(nn.Module):
         if plan is not None:
             page.shape = plan.shape
             if image is None or not self.straighten_pages or self.preserve_original_coords:
-                page.straightened = plan
+                page.to_upright = plan
             else:
                 page.image = image.permute(1, 2, 0).cpu().numpy()
-                page.applied = plan
+                page.made_upright_by = plan
         return page
 
     def _unreadable(self, sources: Any, index: int, reason: str) -> PageWords:
@@ -403,7 +403,7 @@ class TextPredictor(nn.Module):
     def _read_page(self, original: Image, image: Tensor, located: Located) -> PageWords:
         shape = (image.shape[1], image.shape[2])
         turn, confidence = self._turn(image, located)
-        readings: dict[str, Any] = {}
+        readings: dict[str, list[ReadingsByTurn]] = {}
         if self.assume_straight_pages and self.reco_predictor.reads_lines and not turn:
             readings, turn, probability = self._straight_readings(image, located)
             confidence = probability if turn else confidence
@@ -445,15 +445,15 @@ class TextPredictor(nn.Module):
         page = PageWords(original, plan.shape, words, orientation, self._language(words))
         page.structure = self.structure_finder(upright, words)
         if in_original_coordinates:
-            page.straightened = plan
+            page.to_upright = plan
         else:
             page.image = upright if isinstance(original, Tensor) else upright.permute(1, 2, 0).cpu().numpy()
-            page.applied = plan
+            page.made_upright_by = plan
         return page
 
     def _straight_readings(
         self, image: Tensor, located: Located
-    ) -> tuple[dict[str, list[Readings]], int, float | None]:
+    ) -> tuple[dict[str, list[ReadingsByTurn]], int, float | None]:
         """Read the lines of a page that is probably upright, and use the results to check whether it is.
 
         Return the readings of the page's lines by class, the turn of the page in degrees, and the probability of this
@@ -489,7 +489,9 @@ class TextPredictor(nn.Module):
         model = self.reco_predictor.model if self.reco_predictor.reads_lines else None
         return page_turn(model, self.line_classifier, image, page_quads(located.boxes))
 
-    def _words(self, image: Tensor, located: Located, readings: dict[str, Any]) -> dict[str, ClassWords]:
+    def _words(
+        self, image: Tensor, located: Located, readings: dict[str, list[ReadingsByTurn]]
+    ) -> dict[str, ClassWords]:
         """Read the words of an upright page, by class. ``readings`` are the lines that were already read, by class."""
         # Hooks may restrict the text to some boxes. With several classes, signs outside their boxes belong to none.
         signs_outside = len(located.boxes) == 1 and not self.hooks
@@ -501,7 +503,7 @@ class TextPredictor(nn.Module):
         }
 
     def _class_words(
-        self, image: Tensor, boxes: npt.NDArray[np.floating], readings: list[Readings] | None, signs_outside: bool
+        self, image: Tensor, boxes: npt.NDArray[np.floating], readings: list[ReadingsByTurn] | None, signs_outside: bool
     ) -> ClassWords:
         scores = scores_of(boxes)
         if self.reco_predictor.reads_lines:
@@ -521,7 +523,7 @@ class TextPredictor(nn.Module):
         image: Tensor,
         quads: npt.NDArray[np.float64],
         scores: npt.NDArray[np.floating],
-        readings: list[Readings] | None,
+        readings: list[ReadingsByTurn] | None,
         signs_outside: bool,
     ) -> ClassWords:
         model, readers = self.reco_predictor.model, cast(Any, self.script_readers)
@@ -541,7 +543,7 @@ class TextPredictor(nn.Module):
             quads,
             scores,
             turns,
-            readings=known,
+            known_lines=known,
             straight=self.assume_straight_pages,
             second_chance=not self.disable_crop_orientation,
             min_confidence=self.min_confidence,
@@ -574,11 +576,11 @@ class TextPredictor(nn.Module):
                 remove_kinds(page, self.ignored_kinds)
             if not (self.detect_layout or self.detect_tables):
                 page.layout = []
-            if words.straightened is not None:
+            if words.to_upright is not None:
                 if words.orientation is not None:
                     turn = words.orientation["value"]
                     logger.info("page %d is turned by %d degrees, and is read upright", number, turn)
-                restore_original(page, words.straightened)
+                restore_original(page, words.to_upright)
         return document
 
 
