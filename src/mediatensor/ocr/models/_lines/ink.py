@@ -361,7 +361,8 @@ class CheckBox:
 
 
 def find_check_boxes(
-    gray: npt.NDArray[np.uint8],
+    pieces: InkPieces,
+    contrast: npt.NDArray[np.int16],
     words: FloatArray,
     may_be_empty: BoolArray,
     may_be_ticked: BoolArray,
@@ -370,17 +371,16 @@ def find_check_boxes(
     """Find the check boxes of an upright page.
 
     Args:
-        gray: The page, (H, W).
+        pieces: Its pieces of ink.
+        contrast: The contrast of its pixels, (H, W); see `page_ink`.
         words: The boxes of its words, (N, 4), in pixels: left, top, right, bottom.
         may_be_empty: Whether an empty box could have been read as this word, (N,).
         may_be_ticked: Whether a ticked box could have been read as this word, (N,).
         unread: The boxes (M, 4) of lines whose letters are not among the words.
     """
-    ink, contrast = page_ink(gray)
-    pieces = InkPieces.of(ink)
     height = float(np.median(words[:, 3] - words[:, 1]))
     smallest, largest = max(SMALLEST * height, FEWEST_PIXELS), LARGEST * height
-    in_words = np.zeros(gray.shape, dtype=bool)
+    in_words = np.zeros(contrast.shape, dtype=bool)
     letters = np.concatenate([words[~(may_be_empty | may_be_ticked)], unread])
     for x0, y0, x1, y1 in letters.astype(int).tolist():
         in_words[max(y0, 0) : y1, max(x0, 0) : x1] = True
@@ -399,7 +399,7 @@ def find_check_boxes(
         if not is_square or confidence < LEAST_SIDE or _goes_on(piece, frame):
             continue
         left, top, right, bottom = (frame + np.array([x0, y0, x0, y0])).tolist()
-        if not _is_clear(ink, left, top, right, bottom):
+        if not _is_clear(pieces.labels, left, top, right, bottom):
             continue
         strength = float(np.percentile(contrast[y0:y1, x0:x1][piece], 75))
         is_ticked, fill = _measure_mark(contrast[top:bottom, left:right] / strength)
@@ -478,16 +478,16 @@ def _goes_on(piece: BoolArray, frame: IntArray) -> bool:
     return count > MOST_LONGER
 
 
-def _is_clear(ink: BoolArray, left: int, top: int, right: int, bottom: int) -> bool:
+def _is_clear(labels: npt.NDArray[np.int32], left: int, top: int, right: int, bottom: int) -> bool:
     """Return whether there is little ink around a frame, except on one side."""
     width = max(1, round(MARGIN * min(right - left, bottom - top)))
     margins = (
-        ink[max(top - 1 - width, 0) : max(top - 1, 0), left:right],
-        ink[bottom + 1 : bottom + 1 + width, left:right],
-        ink[top:bottom, max(left - 1 - width, 0) : max(left - 1, 0)],
-        ink[top:bottom, right + 1 : right + 1 + width],
+        labels[max(top - 1 - width, 0) : max(top - 1, 0), left:right],
+        labels[bottom + 1 : bottom + 1 + width, left:right],
+        labels[top:bottom, max(left - 1 - width, 0) : max(left - 1, 0)],
+        labels[top:bottom, right + 1 : right + 1 + width],
     )
-    clear = [margin.size == 0 or float(margin.mean()) < MOST_INK_AROUND for margin in margins]
+    clear = [margin.size == 0 or float((margin > 0).mean()) < MOST_INK_AROUND for margin in margins]
     return sum(clear) >= FEWEST_CLEAR
 
 

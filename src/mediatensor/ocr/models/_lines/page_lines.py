@@ -334,19 +334,32 @@ def read_page_lines(
 
 @dataclass(frozen=True)
 class _GreyPage:
-    """A page in grey, which may be smaller than the page itself."""
+    """A page in grey, which may be smaller than the page itself, and its ink."""
 
     pixels: npt.NDArray[np.uint8]  # (H, W)
     size: FloatArray  # width and height of the page at this scale, which may not be whole numbers
+    contrast: npt.NDArray[np.int16]
+    pieces: InkPieces
+
+    @classmethod
+    def of(cls, pixels: npt.NDArray[np.uint8], size: FloatArray) -> _GreyPage:
+        ink, contrast = page_ink(pixels)
+        return cls(pixels, size, contrast, InkPieces.of(ink))
 
 
 def _grey_page(page: Tensor, quads: FloatingArray) -> _GreyPage:
     """Return a page (3, H, W) in grey, for lines ``quads`` (N, 4, 2) of a moderate height."""
     size = np.array([page.shape[2], page.shape[1]], dtype=np.float64)
-    shades = page.float().mean(0) * (1.0 if page.dtype == torch.uint8 else 255.0)
+    shades = page.float().mean(0)
     scale = min(_reduction(quads * size, COLON_LINE_HEIGHT), *shades.shape)
-    (pixels,) = download(F.avg_pool2d(shades[None], scale)[0].clamp(0, 255).to(torch.uint8))
-    return _GreyPage(pixels, size / scale)
+    reduced = _reduce(shades if page.dtype == torch.uint8 else shades * 255, scale)
+    (pixels,) = download(reduced.clamp(0, 255).to(torch.uint8))
+    return _GreyPage.of(pixels, size / scale)
+
+
+def _reduce(shades: Tensor, scale: int) -> Tensor:
+    """Return the means of squares of ``scale`` by ``scale`` pixels of an image (H, W)."""
+    return shades if scale == 1 else F.avg_pool2d(shades[None].float(), scale)[0]
 
 
 def _reduction(quads: FloatingArray, height: float) -> int:
@@ -362,8 +375,9 @@ def _with_check_boxes(words: ClassWords, grey: _GreyPage) -> ClassWords:
     """
     straight, corners = words.boxes.ndim == 2, _corners(words.boxes)
     scale = min(_reduction(corners * grey.size, BOX_WORD_HEIGHT), *grey.pixels.shape)
-    pixels = F.avg_pool2d(torch.from_numpy(grey.pixels)[None].float(), scale)[0].to(torch.uint8).numpy()
-    size = grey.size / scale
+    if scale > 1:
+        pixels = _reduce(torch.from_numpy(grey.pixels), scale).to(torch.uint8).numpy()
+        grey = _GreyPage.of(pixels, grey.size / scale)
     values = [text for text, _ in words.texts]
     may_be_letters = any(len(value) > 1 and all(map(is_east_asian, value)) for value in values)
     may_be_empty = np.array(
@@ -371,16 +385,17 @@ def _with_check_boxes(words: ClassWords, grey: _GreyPage) -> ClassWords:
     )
     may_be_ticked = may_be_empty | np.array([one in MARKS for one in values])
     of_letters = [line.place for line in words.found if line.unread in ("script", "low confidence")]
-    unread = boxes_around(np.array(of_letters).reshape(-1, 4, 2) * size)
-    boxes = find_check_boxes(pixels, boxes_around(corners * size), may_be_empty, may_be_ticked, unread)
+    unread = boxes_around(np.array(of_letters).reshape(-1, 4, 2) * grey.size)
+    places = boxes_around(corners * grey.size)
+    boxes = find_check_boxes(grey.pieces, grey.contrast, places, may_be_empty, may_be_ticked, unread)
     if not boxes:
         return words
     assert words.line_ids is not None
     assert words.characters is not None
     kept = np.setdiff1d(np.arange(len(values)), [box.word for box in boxes if box.word is not None]).tolist()
-    found = boxes_to_polygons(np.array([box.box for box in boxes])) / size
+    found = boxes_to_polygons(np.array([box.box for box in boxes])) / grey.size
     added = boxes_around(found) if straight else found
-    places, line = geometries_of(added), words.line_ids.max(initial=-1) + 1
+    geometries, line = geometries_of(added), words.line_ids.max(initial=-1) + 1
     return replace(
         words,
         boxes=np.concatenate([words.boxes[kept], added]),
@@ -389,7 +404,7 @@ def _with_check_boxes(words: ClassWords, grey: _GreyPage) -> ClassWords:
         orientations=[words.orientations[index] for index in kept] + [{"value": 0, "confidence": None} for _ in boxes],
         line_ids=np.concatenate([words.line_ids[kept], np.arange(line, line + len(boxes))]),
         characters=[words.characters[index] for index in kept]
-        + [[Character(box.value, box.confidence, place)] for box, place in zip(boxes, places, strict=True)],
+        + [[Character(box.value, box.confidence, place)] for box, place in zip(boxes, geometries, strict=True)],
     )
 
 
@@ -429,7 +444,7 @@ def _with_colons(
     quads = lines * grey.size
     widths, heights = line_sizes(quads)
     changed: dict[int, LineReading] = {}
-    for colon in find_colons(quads, InkPieces.of(page_ink(grey.pixels)[0]), COLON_CLEAR):
+    for colon in find_colons(quads, grey.pieces, COLON_CLEAR):
         if colon.gap and not outside:
             continue
         width, height, reading = widths[colon.line], heights[colon.line], changed.get(colon.line, readings[colon.line])
