@@ -120,23 +120,32 @@ def test_no_colon_is_added_to_other_dots() -> None:
 
 
 @pytest.mark.parametrize("sign", [".", ","])
-@pytest.mark.parametrize(("amounts", "found"), [(6, "57.50"), (3, "57 50")])
-def test_points_that_were_not_printed_are_added_to_amounts(sign: str, amounts: int, found: str) -> None:
+@pytest.mark.parametrize(
+    ("amounts", "x", "gap", "found"),
+    [(6, 230, 3.5, "57.50"), (3, 230, 3.5, "57 50"), (6, 180, 3.5, "57 50"), (6, 228, 12, "57 50")],
+    ids=["beside amounts", "few amounts", "elsewhere", "far apart"],
+)
+def test_points_that_were_not_printed_are_added_to_amounts(
+    sign: str, amounts: int, x: float, gap: float, found: str
+) -> None:
     sheet = Sheet(300, 220, 150, 12, random.Random(0))
     for row in range(amounts):
         sheet.write(20, 30 + 24 * row, f"Article {row + 1}", sheet.font(SANS))
-        sheet.write(230, 30 + 24 * row, f"{row + 3}{sign}50", sheet.font(SANS))
+        sheet.write(262, 30 + 24 * row, f"{row + 13}{sign}50", sheet.font(SANS), align="right")
     y = 40 + 24 * amounts
     sheet.write(20, y, "Date 24 Total", sheet.font(SANS))
-    sheet.write(sheet.write(230, y, "57", sheet.font(SANS)) + 4, y, "50", sheet.font(SANS))
+    width = sheet.length("57", sheet.font(SANS)) + gap + sheet.length("50", sheet.font(SANS))
+    start = 262 - width - (230 - x)
+    sheet.write(sheet.write(start, y, "57", sheet.font(SANS)) + gap, y, "50", sheet.font(SANS))
     (page,) = reader()([finished(sheet).image]).pages
     last = page.render().splitlines()[-1]
     assert last.split() == ["Date", "24", "Total", *found.replace(".", sign).split()]
 
 
-@pytest.mark.parametrize(
-    ("others", "found"), [([], {"Nicotine", "27"}), (["snake_case"], {"Nicotine_", "_27", "snake_case"})]
-)
-def test_rules_at_words_are_left_out_unless_names_have_underscores(others: list[str], found: set[str]) -> None:
-    page = render_text(["Nicotine_", "_27", *others], dpi=150)
-    assert {word.value for word in words_of(reader()([page.image]))} == found
+def test_letters_on_keys_are_no_check_boxes() -> None:
+    sheet = Sheet(300, 80, 150, 12, random.Random(0))
+    for place, letter in enumerate("ZXCVBNM"):
+        x = 20 + 22 * place
+        sheet.box(x, 20, x + 18, 38)
+        sheet.write(x + 5, 33, letter, sheet.font(SANS))
+    assert BOXES.isdisjoint(word.value for word in words_of(reader()([finished(sheet).image])))

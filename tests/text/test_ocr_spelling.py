@@ -158,14 +158,16 @@ def test_english_pages_without_sure_accents_have_none() -> None:
     ("word", "place", "other", "meant"),
     [
         ("12OML", 2, "0", "120ML"),
-        ("VE0S:", 3, "5", "VE05:"),
+        ("EW-100O-1L", 6, "0", "EW-1000-1L"),
         ("RMO.40", 2, "0", "RM0.40"),
-        ("NO.40", 1, "0", "NO.40"),
-        ("OML", 0, "0", "OML"),
+        ("RMS.60", 2, "5", "RM5.60"),
+        *((word, word.index("O"), "0", word) for word in ("NO.40", "OML", "H2O", "B2O5", "Fe2O3", "12OZ", "A0O1")),
+        ("10o'clock", 2, "0", "10o'clock"),
+        ("5I1L", 1, "1", "5I1L"),
         ("12OML", 2, "Q", "12OML"),
     ],
 )
-def test_letters_beside_digits_are_digits(word: str, place: int, other: str, meant: str) -> None:
+def test_letters_in_numbers_are_digits(word: str, place: int, other: str, meant: str) -> None:
     assert corrected(word, place, other, -1.5, GERMAN) == meant
     assert corrected(word, place, other, -2.5, GERMAN) == word
 
@@ -179,7 +181,7 @@ def test_a_last_letter_may_be_an_exclamation_mark() -> None:
 def test_pages_without_sure_ideographs_have_none() -> None:
     assert corrected("\u5bb6", 0, "*", -2.0, GERMAN) == "*"
     assert corrected("\u5bb6", 0, "*", -4.5, GERMAN) == "\u5bb6"
-    assert corrected("\u5bb6", 0, "\u51b0", -2.0, GERMAN) == "\u5bb6"
+    assert corrected("\u738b", 0, "E", -2.0, GERMAN) == "\u738b"  # only signs
     assert corrected("\u5bb6", 0, "*", -2.0, [*GERMAN, "\u5317\u4eac\u5e02"]) == "\u5bb6"
 
 

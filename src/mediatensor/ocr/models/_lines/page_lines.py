@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
@@ -19,7 +18,7 @@ from torch import Tensor
 from ...io._elements.elements import Character, UnreadLine, line_confidence
 from ...utils.geometry import box_around, boxes_around, boxes_to_polygons
 from .._networks.transfers import download, uncompiled_module
-from .characters import SURE_PROBABILITY, correct_words, is_east_asian
+from .characters import LIKE_CHECK_BOXES, SURE_PROBABILITY, correct_words, is_east_asian
 from .cutting import (
     cut_lines,
     cut_words,
@@ -67,8 +66,6 @@ SPACE_BESIDE = 1.0
 """Letters form a line along a margin only if no other box is within this many times the line's width."""
 BLANK_SIGNS = ".,_"
 """Signs as which the beginning of a blank is read: of the rule to write on, as in ``Name ______``."""
-NAME_WITH_UNDERSCORE = re.compile(r"\b_*(?:[a-z0-9]+(?:_+[a-z0-9]+)+|[A-Z0-9]+(?:_+[A-Z0-9]+)+)_*\b|__[a-z]+__")
-"""On pages with such names, as in programs, underscores at the ends of words may belong to them."""
 BLANK_LENGTH, BLANK_COVER = 1.5, 0.9
 """A blank goes on after its sign for this many times the line's height, and has ink in this share of the columns."""
 BLANK_RUN = 0.5
@@ -77,8 +74,10 @@ BOX_WORD_HEIGHT, COLON_LINE_HEIGHT = 14, 40
 """Large pages are reduced until the median word is less than twice as high in pixels, to search check boxes, or until
 the median line is, to search colons.
 """
-MARKS = frozenset("xXvV\u2713\u2714\u221a\u00d7")
+MARKS = frozenset("xX\u2713\u2714\u221a\u00d7")
 """Characters as which the mark of a check box is read."""
+LETTER_REACH = 2.0
+"""Marks have no other single letter beside them within this many times their height."""
 COLON_CLEAR, COLON_GAP, SAME_COLON = 0.03, 0.35, 0.35
 """Margin around a colon without other ink, least gap between a word and a colon that is a word of its own, and least
 distance between two colons, in line heights.
@@ -88,9 +87,9 @@ LIKE_COLONS = frozenset(".,'`\u2018\u2019\u00b7")
 LAST_PART = 0.6
 """A colon after this share of the last letter's box is not part of the letter."""
 AMOUNT, UNITS, CENTS = re.compile(r"\D{0,3}\d+([.,])\d\d\D{0,2}"), re.compile(r"\W{0,2}\d{1,4}"), re.compile(r"\d\d")
-FEWEST_AMOUNTS, POINT_GAP = 5, 0.8
-"""Least number of amounts with the same point on a page, and greatest gap between units and cents, in line heights. On
-299 forms and receipts, 33 points are found and one is wrong.
+FEWEST_AMOUNTS, POINT_GAP, FEWEST_ALIGNED, ALIGNED = 5, 0.4, 2, 0.3
+"""Least number of amounts with the same point on a page, greatest gap between units and cents, least number of amounts
+that end at the same place from left to right, and greatest distance of these ends; lengths are in line heights.
 """
 SIGN_CONFIDENCE = 0.9
 """Probability of a colon or point that was added."""
@@ -379,14 +378,17 @@ def _with_check_boxes(words: ClassWords, grey: _GreyPage) -> ClassWords:
         pixels = _reduce(torch.from_numpy(grey.pixels), scale).to(torch.uint8).numpy()
         grey = _GreyPage.of(pixels, grey.size / scale)
     values = [text for text, _ in words.texts]
-    may_be_letters = any(len(value) > 1 and all(map(is_east_asian, value)) for value in values)
-    may_be_empty = np.array(
-        [len(one) == 1 and (one in CHECK_BOXES or is_east_asian(one) > may_be_letters) for one in values]
+    # Other ideographs may be real, and also have straight sides.
+    are_boxes = all(one in LIKE_CHECK_BOXES for value in values for one in value if is_east_asian(one))
+    may_be_empty = np.array([one in CHECK_BOXES or (are_boxes and one in LIKE_CHECK_BOXES) for one in values])
+    # Single letters side by side, as on keys and in fields with a box for each letter, are no marks.
+    places = boxes_around(corners * grey.size)
+    letters = places[[len(value) == 1 and value.isalnum() for value in values]]
+    may_be_ticked = may_be_empty | np.array(
+        [value in MARKS and _count_near(letters, place) <= 1 for value, place in zip(values, places, strict=True)]
     )
-    may_be_ticked = may_be_empty | np.array([one in MARKS for one in values])
     of_letters = [line.place for line in words.found if line.unread in ("script", "low confidence")]
     unread = boxes_around(np.array(of_letters).reshape(-1, 4, 2) * grey.size)
-    places = boxes_around(corners * grey.size)
     boxes = find_check_boxes(grey.pieces, grey.contrast, places, may_be_empty, may_be_ticked, unread)
     if not boxes:
         return words
@@ -408,15 +410,25 @@ def _with_check_boxes(words: ClassWords, grey: _GreyPage) -> ClassWords:
     )
 
 
+def _count_near(boxes: FloatArray, box: FloatArray) -> int:
+    """Return how many ``boxes`` (N, 4) are in the row of a box, and at most `LETTER_REACH` of its height away."""
+    reach = LETTER_REACH * (box[3] - box[1])
+    in_row = (boxes[:, 1] < box[3]) & (boxes[:, 3] > box[1])
+    return int((in_row & (boxes[:, 0] < box[2] + reach) & (boxes[:, 2] > box[0] - reach)).sum())
+
+
 def _with_points(lines: FloatArray, readings: Mapping[int, LineReading]) -> dict[int, LineReading]:
-    """Join two numbers at the end of a line to an amount if its point was not read, on pages with enough amounts.
+    """Join two numbers at the end of a line to an amount if its point was not read and other amounts end there, too.
 
     ``lines`` (N, 4, 2) are in pixels. Return the readings that change.
     """
-    values = [word.value for reading in readings.values() for word in reading.words]
-    signs = Counter(amount[1] for value in values if (amount := AMOUNT.fullmatch(value)))
-    sign, number = max(signs.items(), key=lambda item: item[1], default=("", 0))
-    if number < FEWEST_AMOUNTS:
+    ends: dict[str, list[float]] = {".": [], ",": []}
+    for index, reading in readings.items():
+        for word in reading.words:
+            if amount := AMOUNT.fullmatch(word.value):
+                ends[amount[1]].append(_end_of(word, lines[index]))
+    sign = max(ends, key=lambda one: len(ends[one]))
+    if len(ends[sign]) < FEWEST_AMOUNTS:
         return {}
     widths, heights = line_sizes(lines)
     changed = {}
@@ -427,7 +439,10 @@ def _with_points(lines: FloatArray, readings: Mapping[int, LineReading]) -> dict
         follows_number = any(word.value[-1].isdecimal() for word in reading.words[-3:-2])
         if not UNITS.fullmatch(units.value) or not CENTS.fullmatch(cents.value) or follows_number:
             continue
-        if cents.box[0] - units.box[2] < POINT_GAP * heights[index] / widths[index]:
+        gap = (cents.box[0] - units.box[2]) * widths[index]
+        distances = np.abs(np.array(ends[sign]) - _end_of(cents, lines[index]))
+        num_aligned = int((distances < ALIGNED * heights[index]).sum())
+        if gap < POINT_GAP * heights[index] and num_aligned >= FEWEST_ALIGNED:
             box = units.box[2], units.box[1], cents.box[0], units.box[3]
             around = units.box[0], min(units.box[1], cents.box[1]), cents.box[2], max(units.box[3], cents.box[3])
             boxes = (*units.boxes, box, *cents.boxes)
@@ -435,6 +450,11 @@ def _with_points(lines: FloatArray, readings: Mapping[int, LineReading]) -> dict
             amount_word = LineWord(f"{units.value}{sign}{cents.value}", around, boxes, shares)
             changed[index] = replace(reading, words=[*reading.words[:-2], amount_word])
     return changed
+
+
+def _end_of(word: LineWord, line: FloatArray) -> float:
+    """Return where on the page a word of a ``line`` (4, 2), in pixels, ends from left to right."""
+    return float(line[0, 0] + word.box[2] * (line[1, 0] - line[0, 0]))
 
 
 def _with_colons(
@@ -506,21 +526,10 @@ def _with_known_words(readings: Mapping[int, LineReading]) -> dict[int, LineRead
     words = [word for reading in readings.values() for word in reading.words]
     confidences, doubts = [word.confidences for word in words], [word.doubts for word in words]
     found = iter(correct_words([word.value for word in words], confidences, doubts))
-    has_names = any(NAME_WITH_UNDERSCORE.search(word.value) for word in words)
-    corrected = {index: [_corrected(word, *next(found)) for word in own.words] for index, own in readings.items()}
     return {
-        index: replace(reading, words=corrected[index] if has_names else list(map(_without_rules, corrected[index])))
+        index: replace(reading, words=[_corrected(word, *next(found)) for word in reading.words])
         for index, reading in readings.items()
     }
-
-
-def _without_rules(word: LineWord) -> LineWord:
-    """Remove underscores at the ends of a word, which are rules to write on."""
-    inner = word.value.strip("_")
-    if not inner or inner == word.value:
-        return word
-    start = word.value.index(inner)
-    return word.part(start, start + len(inner))
 
 
 def _corrected(word: LineWord, texts: tuple[str, ...], confidences: tuple[float, ...]) -> LineWord:
