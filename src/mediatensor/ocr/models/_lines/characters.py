@@ -398,8 +398,8 @@ def dropped_letters(
 ) -> list[tuple[int, int]]:
     """Return letters that the network saw between two characters of a line, but less clearly than a blank.
 
-    ``classes`` (T,) is the likeliest character of each step, and ``scores`` (T,) its log probability if the step is no
-    blank. Return pairs of the place of the character before and the class.
+    ``classes`` (T,) is the likeliest character of each step, and ``scores`` (T,) its log probability, apart from
+    blanks. Return pairs of the place of the character before and the class.
     """
     steps = np.flatnonzero(scores > -SURELY_DROPPED)
     before = np.searchsorted(found.start_steps, steps, side="right") - 1

@@ -4,7 +4,7 @@ In a line, the ink shows where words and letters end. On a page, its connected p
 boxes and colons:
 
 * A check box has four straight sides (`_frame_of`) and is about as high as a line of text. Nothing touches it from
-  outside, and a word is beside it in the same row. Its middle shows whether it has a mark.
+  outside, and a word is next to it in the same row. Its middle shows whether it has a mark.
 * A colon is two dots of the same size, one above the other, within the height of the letters of a line, and with no
   other ink around them. Many are faint, or far from their word, as on receipts: ``Discount  :  0.00``.
 """
@@ -88,8 +88,8 @@ MARGIN, MOST_INK_AROUND, FEWEST_CLEAR = 0.12, 0.15, 3
 margins with no more ink.
 """
 OUTSIDE, OVERHANG, MOST_OVERHANG, MOST_LONGER = 2, 0.2, 0.7, 2
-"""Sides of cells go on beyond the corners: pixels to skip, length to look at as a share of the side, least share of
-ink, and greatest number of the eight ends of sides that may go on. Marks often extend beyond their box.
+"""Sides of cells continue beyond the corners: pixels to skip, length to look at as a share of the side, least share of
+ink, and greatest number of the eight ends of sides that may continue. Marks often extend beyond their box.
 """
 PART_OF_SIDE, MARK, FEWEST_INSIDE, MIDDLE, MARK_IN_MIDDLE, MOST_FILLED = 0.5, 0.06, 4, 0.28, 0.3, 0.8
 """A box has a mark if the mean contrast within its sides is at least the share `MARK` of the frame's. Rows and columns
@@ -266,7 +266,7 @@ class InkPieces:
 
 @dataclass(frozen=True)
 class Colon:
-    """A colon in or beside a line; lengths are in pixels along the line, from its start."""
+    """A colon in or next to a line; lengths are in pixels along the line, from its start."""
 
     line: int  # the index of the line
     start: float
@@ -277,7 +277,7 @@ class Colon:
 
 
 def find_colons(lines: FloatArray, pieces: InkPieces, clear: float) -> list[Colon]:
-    """Find the colons of a page in and beside its ``lines`` (N, 4, 2), in pixels.
+    """Find the colons of a page in and next to its ``lines`` (N, 4, 2), in pixels.
 
     ``clear`` is the margin around the dots that must contain no other ink, in heights of the line.
     """
@@ -462,7 +462,7 @@ def _outer_sides(shares: npt.NDArray[np.floating]) -> tuple[int, int]:
 
 
 def _goes_on(piece: BoolArray, frame: IntArray) -> bool:
-    """Return whether more sides of a frame go on beyond its corners than a mark could cross."""
+    """Return whether more sides of a frame continue beyond its corners than a mark could cross."""
     left, top, right, bottom = frame + 2 + OUTSIDE
     length = max(2, round(OVERHANG * float(min(frame[2:] - frame[:2]))))
     padded = np.pad(piece, 2 + OUTSIDE)

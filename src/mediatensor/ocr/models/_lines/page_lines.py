@@ -77,9 +77,9 @@ the median line is, to search colons.
 MARKS = frozenset("xX\u2713\u2714\u221a\u00d7")
 """Characters as which the mark of a check box is read."""
 LETTER_REACH = 2.0
-"""Marks have no other single letter beside them within this many times their height."""
+"""Marks have no other single letter next to them within this many times their height."""
 COLON_CLEAR, COLON_GAP, SAME_COLON = 0.03, 0.35, 0.35
-"""Margin around a colon without other ink, least gap between a word and a colon that is a word of its own, and least
+"""Margin around a colon without other ink, least gap between a word and a colon that is a separate word, and least
 distance between two colons, in line heights.
 """
 LIKE_COLONS = frozenset(".,'`\u2018\u2019\u00b7")
@@ -285,7 +285,7 @@ def read_page_lines(
     low confidence are also read upside down. Lines whose expected share of correct words is below ``min_confidence``
     are listed as unread. If ``report_scripts``, so are lines in a script that ``model`` cannot read, unless
     ``script_readers`` has a recogniser for this script. Words end at spaces and after the characters ``split_after``.
-    If ``signs_outside``, check boxes, and colons beside the lines, are added to the words.
+    If ``signs_outside``, check boxes, and colons next to the lines, are added to the words.
     """
     known = dict(known_lines or {})
     open_lines = [index for index in range(len(quads)) if index not in known]
@@ -418,7 +418,7 @@ def _count_near(boxes: FloatArray, box: FloatArray) -> int:
 
 
 def _with_points(lines: FloatArray, readings: Mapping[int, LineReading]) -> dict[int, LineReading]:
-    """Join two numbers at the end of a line to an amount if its point was not read and other amounts end there, too.
+    """Join two numbers at the end of a line to an amount if its point was not read and other amounts end there.
 
     ``lines`` (N, 4, 2) are in pixels. Return the readings that change.
     """
@@ -460,7 +460,7 @@ def _end_of(word: LineWord, line: FloatArray) -> float:
 def _with_colons(
     grey: _GreyPage, lines: FloatArray, readings: Mapping[int, LineReading], outside: bool
 ) -> dict[int, LineReading]:
-    """Add the colons in lines, and if ``outside``, those beside lines. Return the readings that change."""
+    """Add the colons in lines, and if ``outside``, those next to lines. Return the readings that change."""
     quads = lines * grey.size
     widths, heights = line_sizes(quads)
     changed: dict[int, LineReading] = {}
