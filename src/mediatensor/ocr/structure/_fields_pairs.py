@@ -32,7 +32,6 @@ _KEY_WORDS = re.compile(
 _MARKS = re.compile(r"^\W*[xX✓✔☒☑√]\W*$|^\[\s?[xX]\s?\]$|^[☒☑✓✔]$")
 # Leaders and empty check boxes separate phrases.
 _LEADER = re.compile(r"^[\s._\-=~:\u2013\u2014\u2026\u00b7]{2,}$|^[_.|\u2026\u00b7]+$|^\u2610$")
-_TICKED_BOXES = frozenset("\u2611\u2612")
 _FORMS = [pattern for kind in ("date", "amount", "phone", "email", "iban") for pattern in value_pattern(kind)]
 # The largest distance of a value from its key, below and to the right, in heights of the key.
 _MAX_BELOW, _MAX_RIGHT = 4.5, 45.0
@@ -196,8 +195,7 @@ def _split_phrase(content: PageContent, phrase: Phrase) -> list[Phrase]:
         if _LEADER.match(text) and text != ":":
             groups.append([])
             continue
-        is_at_end = len(phrase.words) > 1 and word in (phrase.words[0], phrase.words[-1])
-        if text in _TICKED_BOXES or (_MARKS.match(text) and is_at_end):
+        if _MARKS.match(text) and len(phrase.words) > 1 and word in (phrase.words[0], phrase.words[-1]):
             groups += [[word], []]
             continue
         groups[-1].append(word)

@@ -64,6 +64,8 @@ COLON_REACH = 1.3
 """Greatest distance between the dots and the end of the box."""
 RULE_APART = 1.3
 """Other dots must be farther above or below a colon than this many times the distance between its two dots."""
+SMALLEST_PIECE, MOST_SPECKS_KEPT = 3, 0.5
+"""Pieces with fewer pixels are ignored if more than this share of a page's pieces have fewer."""
 MOST_PIECES = 4000
 """Pages with more dots than this are photos or noise, and not searched for colons."""
 EMPTY_BOX, TICKED_BOX = "\u2610", "\u2611"
@@ -249,8 +251,12 @@ class InkPieces:
     @classmethod
     def of(cls, ink: BoolArray) -> InkPieces:
         labels, number = image_tools().label(ink, structure=np.ones((3, 3), dtype=np.int8))
-        places = [(x.start, y.start, x.stop, y.stop) for y, x in image_tools().find_objects(labels)]
         areas = np.bincount(labels.ravel(), minlength=number + 1)[1:]
+        kept = areas >= SMALLEST_PIECE
+        if np.count_nonzero(kept) < MOST_SPECKS_KEPT * number:
+            # Grain has very many specks, and each piece takes time.
+            labels, areas = _renumbered(labels, kept), areas[kept]
+        places = [(x.start, y.start, x.stop, y.stop) for y, x in image_tools().find_objects(labels)]
         return cls(labels, np.array(places, dtype=np.int64).reshape(-1, 4), areas)
 
     @property
@@ -260,8 +266,14 @@ class InkPieces:
 
     def select(self, kept: BoolArray) -> InkPieces:
         """Return some of the pieces, in the same order. The other ones become paper."""
-        numbers = np.concatenate([[0], np.where(kept, np.cumsum(kept), 0)]).astype(np.int32)
-        return InkPieces(numbers[self.labels], self.bounds[kept], self.areas[kept])
+        return InkPieces(_renumbered(self.labels, kept), self.bounds[kept], self.areas[kept])
+
+
+def _renumbered(labels: npt.NDArray[np.int32], kept: BoolArray) -> npt.NDArray[np.int32]:
+    """Number the kept pieces of a map from 1 on, and turn the others into paper."""
+    numbers = np.concatenate([[0], np.where(kept, np.cumsum(kept), 0)]).astype(np.int32)
+    renumbered: npt.NDArray[np.int32] = numbers[labels]
+    return renumbered
 
 
 @dataclass(frozen=True)

@@ -76,9 +76,11 @@ the median line is, to search colons.
 """
 MARKS = frozenset("xX\u2713\u2714\u221a\u00d7")
 """Characters as which the mark of a check box is read."""
+LONGER_THAN_BOX = 1.8
+"""Unread lines longer than this many times their height have letters, and no check boxes are searched there."""
 LETTER_REACH = 2.0
 """Marks have no other single letter next to them within this many times their height."""
-COLON_CLEAR, COLON_GAP, SAME_COLON = 0.03, 0.35, 0.35
+COLON_CLEAR, COLON_GAP, SAME_COLON = 0.03, 0.35, 0.6
 """Margin around a colon without other ink, least gap between a word and a colon that is a separate word, and least
 distance between two colons, in line heights.
 """
@@ -349,7 +351,7 @@ class _GreyPage:
 def _grey_page(page: Tensor, quads: FloatingArray) -> _GreyPage:
     """Return a page (3, H, W) in grey, for lines ``quads`` (N, 4, 2) of a moderate height."""
     size = np.array([page.shape[2], page.shape[1]], dtype=np.float64)
-    shades = page.float().mean(0)
+    shades = page.mean(0, dtype=torch.float32)
     scale = min(_reduction(quads * size, COLON_LINE_HEIGHT), *shades.shape)
     reduced = _reduce(shades if page.dtype == torch.uint8 else shades * 255, scale)
     (pixels,) = download(reduced.clamp(0, 255).to(torch.uint8))
@@ -389,6 +391,8 @@ def _with_check_boxes(words: ClassWords, grey: _GreyPage) -> ClassWords:
     )
     of_letters = [line.place for line in words.found if line.unread in ("script", "low confidence")]
     unread = boxes_around(np.array(of_letters).reshape(-1, 4, 2) * grey.size)
+    # A box alone on its line may be unread because of its mark.
+    unread = unread[unread[:, 2] - unread[:, 0] > LONGER_THAN_BOX * (unread[:, 3] - unread[:, 1])]
     boxes = find_check_boxes(grey.pieces, grey.contrast, places, may_be_empty, may_be_ticked, unread)
     if not boxes:
         return words
