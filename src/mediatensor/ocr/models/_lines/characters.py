@@ -83,7 +83,7 @@ English, so that words of another language are not replaced.
 """
 SURELY_DROPPED, FEWEST_LETTERS_OF_DROPPED = 0.5, 6
 """Least log probability of a dropped letter among all letters, and least length of a word with it. On 299 forms and
-receipts, 18 of 19 such words are right; shorter ones seldom are (``Sept`` and ``slept``).
+receipts, all 15 such words are right; shorter ones seldom are (``Sept`` and ``slept``).
 """
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _CENTS, _NUMBER, _GOES_ON = re.compile(r"[.,]\d\d"), re.compile(r"\d\d$"), re.compile(r"\d|[Zz]")
@@ -447,56 +447,55 @@ def correct_words(
     is_english = num_english >= max(FEWEST_ENGLISH, LEAST_ENGLISH * len(long))
     english = _english_words() if is_english else frozenset()
     of_page = Counter(runs)
-    has_accents = any(
-        place not in places and _base_of(letter) != letter
+    sure = [
+        letter
         for word, places in zip(words, doubtful, strict=True)
         for place, letter in enumerate(word)
-    )
-    plain = list(map(_without_accents, words, doubts)) if is_english and not has_accents else words
-    plain = list(map(_with_digits, plain, doubts))
-    num_east_asian = sum(
-        place not in places and is_east_asian(letter)
-        for word, places in zip(words, doubtful, strict=True)
-        for place, letter in enumerate(word)
-    )
-    if num_east_asian < FEWEST_EAST_ASIAN:
-        plain = list(map(_without_east_asian, plain, doubts))
+        if place not in places
+    ]
+    replacing = [_digit_for]
+    if is_english and all(_base_of(letter) == letter for letter in sure):
+        replacing.append(_plain_letter_for)
+    if sum(map(is_east_asian, sure)) < FEWEST_EAST_ASIAN:
+        replacing.append(_sign_for)
+    plain = [_replace_doubtful(word, others, replacing) for word, others in zip(words, doubts, strict=True)]
     return [
         _find_known(word, own, {} if "@" in word else others, of_page, english)
         for word, own, others in zip(plain, confidences, doubts, strict=True)
     ]
 
 
-def _with_digits(word: str, doubts: Doubts) -> str:
-    """Replace letters that are probably digits, as in ``12OML`` and ``RMO.40``; not in ``H2O``, ``12OZ``, ``NO.40``."""
+def _replace_doubtful(
+    word: str, doubts: Doubts, replacing: Sequence[Callable[[str, int, Mapping[str, float]], str | None]]
+) -> str:
+    """Replace each doubtful character of a word by what the first function returns for it that does not return None."""
     text = list(word)
     for place, others in doubts.items():
-        digit = _LIKE_DIGITS.get(word[place], "")
-        ends_number = digit == "0" and _NUMBER.search(word[:place]) and not _GOES_ON.match(word, place + 1)
-        is_money = word[:place][-1:] not in "Nn" and _CENTS.fullmatch(word, place + 1)
-        if (ends_number or is_money) and dict(others).get(digit, -math.inf) > -SURELY_DIGIT:
-            text[place] = digit
+        found = (replace(word, place, dict(others)) for replace in replacing)
+        text[place] = next((character for character in found if character is not None), word[place])
     return "".join(text)
 
 
-def _without_east_asian(word: str, doubts: Doubts) -> str:
-    """Replace East Asian letters by asterisks, dashes and angles that are likely."""
-    text = list(word)
-    for place, others in doubts.items():
-        likely = [(score, other) for other, score in others if score > -SURELY_SIGN and other in _LIKE_IDEOGRAPHS]
-        if is_east_asian(word[place]) and word[place] not in LIKE_CHECK_BOXES and likely:
-            text[place] = max(likely)[1]
-    return "".join(text)
+def _digit_for(word: str, place: int, others: Mapping[str, float]) -> str | None:
+    """Return a digit for a letter, as in ``12OML`` and ``RMO.40``, but not in ``H2O``, ``12OZ`` and ``NO.40``."""
+    digit = _LIKE_DIGITS.get(word[place], "")
+    ends_number = digit == "0" and _NUMBER.search(word[:place]) and not _GOES_ON.match(word, place + 1)
+    is_money = word[:place][-1:] not in "Nn" and _CENTS.fullmatch(word, place + 1)
+    return digit if (ends_number or is_money) and others.get(digit, -math.inf) > -SURELY_DIGIT else None
 
 
-def _without_accents(word: str, doubts: Doubts) -> str:
-    """Remove the accents of letters that may have none."""
-    letters = list(word)
-    for place, others in doubts.items():
-        base = _base_of(word[place])
-        if base in dict(others):
-            letters[place] = base
-    return "".join(letters)
+def _sign_for(word: str, place: int, others: Mapping[str, float]) -> str | None:
+    """Return an asterisk, dash or angle for an East Asian letter."""
+    if not is_east_asian(word[place]) or word[place] in LIKE_CHECK_BOXES:
+        return None
+    likely = [(score, other) for other, score in others.items() if score > -SURELY_SIGN and other in _LIKE_IDEOGRAPHS]
+    return max(likely)[1] if likely else None
+
+
+def _plain_letter_for(word: str, place: int, others: Mapping[str, float]) -> str | None:
+    """Return a letter without its accents if it may have none."""
+    base = _base_of(word[place])
+    return base if base in others else None
 
 
 def _base_of(letter: str) -> str:

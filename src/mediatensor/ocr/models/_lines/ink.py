@@ -69,8 +69,8 @@ SMALLEST_PIECE, MOST_SPECKS_KEPT = 3, 0.5
 MOST_PIECES = 4000
 """Pages with more dots than this are photos or noise, and not searched for colons."""
 EMPTY_BOX, TICKED_BOX = "\u2610", "\u2611"
-# The numbers of check boxes were chosen on 74 forms of FUNSD with 80 annotated boxes: 61 are found, each with the right
-# sign, and one drawing that is none; on 75 receipts nothing is found. The other boxes have lost a side, or touch words.
+# The numbers of check boxes were chosen on 74 forms of FUNSD. On all 149 forms, 92 of 123 annotated boxes are found, 91
+# with the right sign; on 150 receipts, which have none, one is. The other boxes have lost a side, or touch words.
 SMALLEST, LARGEST = 0.45, 2.4
 """Range of the sides of check boxes, in median heights of the page's words."""
 FEWEST_PIXELS = 6
@@ -329,13 +329,12 @@ def find_colons(lines: FloatArray, pieces: InkPieces, clear: float) -> list[Colo
             both = [upper, lower]
             if not _is_alone(dots[both], pieces, clear * height):
                 continue
-            (start, top), (stop, bottom) = ((x[both].min(), y[upper] * height), (x[both].max(), y[lower] * height))
-            gap = max(0.0, float(stop) - width, -float(start))
+            start, stop = float(x[both].min()), float(x[both].max())
+            gap = max(0.0, stop - width, -start)
             half = sizes[both].max(axis=0) / 2
             if (upper, lower) not in nearest or gap < nearest[upper, lower].gap:
-                nearest[upper, lower] = Colon(
-                    number, start - half[0], stop + half[0], gap, top - half[1], bottom + half[1]
-                )
+                top, bottom = y[both] * height + (-half[1], half[1])
+                nearest[upper, lower] = Colon(number, start - half[0], stop + half[0], gap, top, bottom)
     return list(nearest.values())
 
 

@@ -20,6 +20,7 @@ from ...utils.geometry import box_around, boxes_around, boxes_to_polygons
 from .._networks.transfers import download, uncompiled_module
 from .characters import LIKE_CHECK_BOXES, SURE_PROBABILITY, correct_words, is_east_asian
 from .cutting import (
+    as_quads,
     cut_lines,
     cut_words,
     line_sizes,
@@ -374,7 +375,7 @@ def _with_check_boxes(words: ClassWords, grey: _GreyPage) -> ClassWords:
 
     It replaces a word as which the recogniser read a box or the mark in it.
     """
-    straight, corners = words.boxes.ndim == 2, _corners(words.boxes)
+    straight, corners = words.boxes.ndim == 2, as_quads(words.boxes)
     scale = min(_reduction(corners * grey.size, BOX_WORD_HEIGHT), *grey.pixels.shape)
     if scale > 1:
         pixels = _reduce(torch.from_numpy(grey.pixels), scale).to(torch.uint8).numpy()
@@ -519,10 +520,6 @@ def _may_return(model: LineRecognizer, characters: str) -> bool:
     weight = plain.head.weight
     classes = [1 + plain.characters.index(character) for character in characters]
     return bool(plain.head(weight.new_zeros(1, weight.shape[1]))[0, classes].isfinite().all())
-
-
-def _corners(boxes: FloatingArray) -> FloatingArray:
-    return boxes if boxes.ndim == 3 else boxes_to_polygons(boxes[:, :4])
 
 
 def _with_known_words(readings: Mapping[int, LineReading]) -> dict[int, LineReading]:
