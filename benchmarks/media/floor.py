@@ -56,13 +56,16 @@ class FloorLibrary(Library):
 
     def __init__(self, num_threads: int) -> None:
         self._num_threads = num_threads
-        self._packets: dict[str, tuple[Any, list[list[Any]]]] = {}
+        self._packets: dict[str, dict[tuple[int, ...], tuple[Any, list[list[Any]]]]] = {}
 
     def prepare(self, case: Case) -> None:
-        for path in case.paths:
-            with fed_packets() as fed:
-                VideoDecoder(path).get_frames_at(list(case.indices))
-            self._packets[path] = _read_packets(path, fed)
+        for path, calls in case.calls():
+            decoder = VideoDecoder(path)
+            self._packets[path] = {}
+            for call in calls:
+                with fed_packets() as fed:
+                    decoder.get_frames_at(list(call))
+                self._packets[path][tuple(call)] = _read_packets(path, fed)
 
     def open(self, path: str, size: Size | None) -> Any:
         return self._packets[path]
@@ -71,7 +74,7 @@ class FloorLibrary(Library):
         raise NotImplementedError("libavcodec decodes, and does not count")
 
     def fetch(self, decoder: Any, indices: Sequence[int]) -> Any:
-        stream, runs = decoder
+        stream, runs = decoder[tuple(indices)]
         return _decode_packets(stream, runs, self._num_threads)
 
     def images(self, batch: Any) -> Iterable[Image]:

@@ -12,7 +12,7 @@ import torch
 
 from media_writing import ClipSpec, write_clip
 from mediatensor._engine.pyav import rgb_rows
-from mediatensor._engine.pyav.pixels import _convert_by_filter
+from mediatensor._engine.pyav.pixels import _convert_afresh
 from mediatensor.decoders import VideoDecoder
 from oracles import linear_decode_rgb
 
@@ -50,7 +50,7 @@ def test_only_kinds_that_equal_pyavs_pixels_are_written() -> None:
 
     def is_same(width: int, matrix: int, tagged: int, color_range: int = 1) -> bool:
         context = rgb_rows._Context(library, "yuv420p", width, 16, matrix, color_range)
-        return rgb_rows._is_same(context, _convert_by_filter, "yuv420p", width, tagged, 1)
+        return rgb_rows._is_same(context, _convert_afresh, "yuv420p", width, tagged, 1)
 
     assert is_same(640, 1, 1)
     assert is_same(640, 9, 9)

@@ -237,7 +237,7 @@ class FrameConverter(Converter):
         self._filter = ScaleFilter(self._format)
         self._narrow_filter = ScaleFilter("rgb24")
         self._resizers: dict[int, VideoReformatter] = {}
-        self._rows = RGBRows(_convert_by_filter)
+        self._rows = RGBRows(_convert_afresh)
 
     def empty(self, num_rows: int, height: int, width: int) -> NDArray[Any]:
         return empty((num_rows, height, width, 3), np.float32 if self._is_float else np.uint8)
@@ -468,9 +468,9 @@ class ScaleFilter:
         return rgb
 
 
-def _convert_by_filter(picture: Any) -> NDArray[np.uint8]:
-    """Return the pixels (H, W, 3) that FFmpeg's filter gives, as a reference. Each call makes a new filter."""
-    return np.array(_view_pixels(ScaleFilter("rgb24").convert(picture), np.uint8))
+def _convert_afresh(picture: Any) -> NDArray[np.uint8]:
+    """Return the pixels (H, W, 3) that PyAV gives without `RGBRows`, as a reference, with a new converter."""
+    return np.array(_view_pixels(FrameConverter()._convert(picture), np.uint8))
 
 
 def _matrix_of(picture: Any) -> int:

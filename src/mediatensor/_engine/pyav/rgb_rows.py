@@ -3,8 +3,8 @@
 PyAV's reformatter and filters allocate a frame, whose pixels must then be copied. For large frames, this can take
 longer than the conversion itself. This module calls the libswscale that PyAV has loaded. The functions of libswscale
 take plain addresses, so this module does not access FFmpeg's structures. For each kind of frame, each process checks
-that libswscale writes the same pixels as FFmpeg's filter, and writes nothing else. If this check fails, PyAV converts
-frames of this kind.
+that libswscale writes the same pixels as PyAV, and writes nothing else. If this check fails, PyAV converts frames of
+this kind.
 """
 
 from __future__ import annotations
