@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dataset_samples import Drawing
@@ -54,6 +54,32 @@ def test_ranks_share_all_rows_and_none_has_more_than_one_batch_more(
     assert all(len(batch) <= batch_size for batch in batches)
     if num_buckets:
         assert all(len({row // rows_per_file % num_buckets for row in batch}) == 1 for batch in batches)
+
+
+@given(
+    buckets=st.lists(st.integers(0, 2), min_size=1, max_size=30),
+    batch_size=st.integers(1, 4),
+    num_ranks=st.integers(1, 4),
+    stops=st.lists(st.integers(0, 8), max_size=3),
+)
+@example(buckets=[0, 1, 1, 1, 1, 1], batch_size=4, num_ranks=2, stops=[1])
+def test_a_resumed_epoch_has_the_batches_of_one_that_was_not_stopped(
+    buckets: list[int], batch_size: int, num_ranks: int, stops: list[int]
+) -> None:
+    """Also if it stops between the last batches of a bucket."""
+
+    def batches(rank: int) -> RowBatches:
+        options: dict[str, Any] = {"bucket_by": lambda item: buckets[int(item.name[:-4])]}
+        return RowBatches(dataset(len(buckets)), batch_size, rank=rank, num_ranks=num_ranks, **options)
+
+    stopped = batches(0)
+    for stop in stops:
+        state = stopped.state_dict(stop)
+        stopped.load_state_dict(state)
+    for rank in range(num_ranks):
+        resumed = batches(rank)
+        resumed.load_state_dict(stopped.state_dict(0))
+        assert rows_of(resumed) == rows_of(batches(rank))[sum(stops) :]
 
 
 def test_len_is_the_number_of_batches() -> None:

@@ -221,11 +221,8 @@ class RowBatches(Sampler[list[RowKey]]):
         key = (self.epoch, self.batch_size, self.num_ranks, str(self._runs))
         if key not in self._plans:
             rows = self._rows_of(self.epoch)
-            places = self._remaining_places(rows)
             self._plans.clear()
-            self._plans[key] = _EpochPlan(
-                rows, self._steps(rows, places, self.batch_size, self.num_ranks, self.drop_last)
-            )
+            self._plans[key] = _EpochPlan(rows, self._remaining_steps(rows))
         return self._plans[key]
 
     def _rows_of(self, epoch: int) -> NDArray[np.int64]:
@@ -237,13 +234,26 @@ class RowBatches(Sampler[list[RowKey]]):
     def _order_of(self, rows: NDArray[np.int64], epoch: int) -> NDArray[np.int64]:
         return epoch_order(self._file_of_row[rows], self._shuffle, seed=self._seed, epoch=epoch)
 
-    def _remaining_places(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _remaining_steps(self, rows: NDArray[np.int64]) -> _Steps:
         places = self._order_of(rows, self.epoch)
-        for batch_size, num_ranks, num_batches in self._runs:
+        *earlier, (batch_size, num_ranks, num_done) = self._runs_with(0)
+        for earlier_size, earlier_ranks, num_batches in earlier:
             # The run may have read the last rows, even if they are now left out. They come after all full batches.
-            steps = self._steps(rows, places, batch_size, num_ranks, drop_last=False)
+            steps = self._steps(rows, places, earlier_size, earlier_ranks, drop_last=False)
             places = places[~np.isin(places, _join_batches(steps[:num_batches]))]
-        return places
+        return self._steps(rows, places, batch_size, num_ranks, self.drop_last)[num_done:]
+
+    def _runs_with(self, num_batches: int) -> list[list[int]]:
+        """Return the runs of the epoch, of which the last one has this batch size and number of ranks.
+
+        ``num_batches`` are added to it. It continues the run before if that was divided in the same way: the remaining
+        rows alone might be divided otherwise.
+        """
+        runs, own = [run.copy() for run in self._runs], [self.batch_size, self.num_ranks]
+        if not runs or runs[-1][:2] != own:
+            runs.append([*own, 0])
+        runs[-1][2] += num_batches
+        return runs
 
     def _steps(
         self, rows: NDArray[np.int64], places: NDArray[np.int64], batch_size: int, num_ranks: int, drop_last: bool
@@ -269,11 +279,10 @@ class RowBatches(Sampler[list[RowKey]]):
         if num_batches is None:
             num_batches = self._iteration.num_batches
         num_batches = whole_number("num_batches", num_batches, at_least=0, or_none=True)
-        runs = [*map(list, self._runs), [self.batch_size, self.num_ranks, num_batches]]
         return {
             "epoch": self.epoch,
             **self._origin,
-            "runs": [run for run in runs if run[2]],
+            "runs": [run for run in self._runs_with(num_batches) if run[2]],
             **({} if (files := self._dataset._file_order) is None else files._asdict()),
         }
 
