@@ -290,3 +290,23 @@ def test_blanks_to_write_on_are_no_full_stops(face: str, size: int) -> None:
         y += 70
     lines = reader()([np.array(picture.convert("RGB"))]).render().split("\n")
     assert [line for line in lines if line] == [*labels, underlined, plain]
+
+
+@pytest.mark.parametrize(("face", "size"), [("DejaVuSans", 24), ("DejaVuSerif", 20), ("STIXGeneral", 30)])
+def test_answers_on_blanks_have_no_underscores(face: str, size: int) -> None:
+    font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / f"fonts/ttf/{face}.ttf"), size)
+    answers = {"Requested by": "Marketing Group", "Total $": "1,233.08", "Delivered to": "Jane Young"}
+    names = ["The file net_price_2.csv is new.", "Ask jane_young for my_list."]
+    picture = Image.new("L", (900, 400), 255)
+    draw, y = ImageDraw.Draw(picture), 30
+    for label, answer in answers.items():
+        end, base = 60 + draw.textlength(label, font=font), y + font.getmetrics()[0] + 2
+        draw.text((60, y), label, font=font, fill=0)
+        draw.line((end, base, end + 450, base), fill=0, width=2)
+        draw.text((end + 0.6 * size, y), answer, font=font, fill=0)
+        y += 70
+    for text in names:
+        draw.text((60, y), text, font=font, fill=0)
+        y += 70
+    lines = reader()([np.array(picture.convert("RGB"))]).render().split("\n")
+    assert [line for line in lines if line] == [*map(" ".join, answers.items()), *names]

@@ -568,7 +568,8 @@ def _without_blanks(page: Tensor, lines: FloatArray, readings: Mapping[int, Line
     for (batch, _), inks in zip(batches, download(*(inks for _, inks in batches)), strict=True):
         for position, (place, width) in enumerate(zip(batch.indices, batch.widths, strict=True)):
             index, number, sign, right = found[place]
-            if _is_blank(ink_of_line(inks, position, width), int(sign * width), int(right * width)):
+            ink, places = ink_of_line(inks, position, width), (int(sign * width), int(right * width))
+            if _is_blank(ink, *places, readings[index].words[number].value[-1]):
                 blanks.setdefault(index, set()).add(number)
     changed = {}
     for index, numbers in blanks.items():
@@ -580,18 +581,22 @@ def _without_blanks(page: Tensor, lines: FloatArray, readings: Mapping[int, Line
     return changed
 
 
-def _is_blank(ink: npt.NDArray[np.bool_], start: int, stop: int) -> bool:
+def _is_blank(ink: npt.NDArray[np.bool_], start: int, stop: int, sign: str) -> bool:
     """Return whether a sign in the columns from ``start`` to ``stop`` is the beginning of a rule that goes on.
 
-    A real full stop has ink of its own, and a rule under text also has ink under the letter before the sign.
+    A real full stop has ink of its own, and a rule under text also has ink under the letter before the sign. A real
+    underscore does not go on.
     """
     letters = remove_rules(ink, BLANK_RUN)
     rules = np.asarray((ink & ~letters)[len(ink) // 2 :].any(axis=0))
     inked = runs_of_true(np.asarray(letters.any(axis=0))).tolist()
     # The crop begins with the letter before the sign. The boxes of both are not exact.
     before = max((end for begin, end in inked if begin < start / 2), default=0)
-    goes_on = rules[stop:].mean() >= BLANK_COVER and not rules[max(before - 2, 0) : before].any()
-    return bool(goes_on) and int(letters[:, before:stop].sum(axis=0).max(initial=0)) < LEAST_DOT
+    goes_on = bool(rules[stop:].mean() >= BLANK_COVER)
+    if sign == "_":
+        return goes_on
+    goes_on &= not rules[max(before - 2, 0) : before].any()
+    return goes_on and int(letters[:, before:stop].sum(axis=0).max(initial=0)) < LEAST_DOT
 
 
 def _reason_unread(reading: LineReading, min_confidence: float) -> str | None:

@@ -47,6 +47,7 @@ from .words import (
     leaves_ink_over,
     sort_words,
     split_line,
+    without_blanks,
 )
 
 # For the effect of each number and predicate, see benchmarks/results/ocr_rules.md.
@@ -324,6 +325,7 @@ def _to_reading(
     starts, stops = np.minimum(found.start_steps * step, 1.0), np.minimum(found.stop_steps * step, 1.0)
     confidences = found.confidences.astype(np.float64)
     middles = (starts + stops) / 2 * width
+    values = without_blanks(values, middles, ink)
     origins = np.arange(len(values))
     missing = find_letterspaced_spaces(values, found.peak_steps, middles, spaces, len(ink))
     if missing is not None:

@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -77,6 +78,10 @@ number of character widths, because widely spaced letters are one word.
 """
 WORD_GAP = 0.3
 """Ink gap that ends a word in a line that was not read yet, as a share of the ink's height."""
+BLANK_WIDTH, UNDER = 1.0, 0.3
+"""An underscore is a blank to write on if its ink is at least this long, and the blank is under a letter if it extends
+this far beyond the letter's center; both in heights of the line's image. Printed underscores are at most 0.45 long.
+"""
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
@@ -182,6 +187,41 @@ def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_aft
         _make_word(characters, middles, group, (begin, end), inside, ink, band, pitch)
         for group, begin, end in zip(groups, begins, ends, strict=True)
     ]
+
+
+def without_blanks(values: Sequence[str], middles: FloatArray, ink: BoolArray) -> list[str]:
+    """Replace underscores by spaces where a line has a blank to write on, as in ``Name___Smith``.
+
+    ``middles`` are the centers of the characters, as columns of ``ink`` (H, W). An underscore of an underlined word has
+    the rule under the letters on both sides, and stays.
+    """
+    text, reach = list(values), UNDER * len(ink)
+    others = [place for place, value in enumerate(values) if value != "_"]
+    for place in [place for place, value in enumerate(values) if value == "_"]:
+        start, stop = _rule_at(ink, int(middles[place]))
+        if stop - start < BLANK_WIDTH * len(ink):
+            continue
+        behind = bisect(others, place)
+        beside = others[behind - 1 : behind + 1]
+        is_inside = len(beside) == 2 and not any(values[other].isspace() for other in beside)
+        if not is_inside or start > middles[beside[0]] - reach or stop < middles[beside[1]] + reach:
+            text[place] = " "
+    return text
+
+
+def _rule_at(ink: BoolArray, column: int) -> tuple[int, int]:
+    """Return (start, stop) of the longest horizontal run of ink in the lower half of a line, at or next to a column."""
+    lower = ink[len(ink) // 2 :].copy()
+    # A slightly rotated rule continues in the row above or below.
+    lower[1:] |= ink[len(ink) // 2 : -1]
+    lower[:-1] |= ink[len(ink) // 2 + 1 :]
+    reach = len(ink) // 12
+    runs = [(0, 0)]
+    for row in lower:
+        own = runs_of_true(row)
+        runs += own[(own[:, 0] <= column + reach) & (own[:, 1] > column - reach)].tolist()
+    start, stop = max(runs, key=lambda run: run[1] - run[0])
+    return start, stop
 
 
 def boxes_between_gaps(ink: npt.NDArray[np.bool_]) -> list[Box]:
