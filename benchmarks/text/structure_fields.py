@@ -87,6 +87,9 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--pages", type=Path, nargs="*", default=[], help="folders of forms and receipts")
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results"), help="folder of the reports")
     parser.add_argument("--words", type=Path, help="folder that stores the OCR results for later runs")
+    parser.add_argument(
+        "--known", type=Path, metavar="FILE", help="list of images on which rules were developed, for separate scores"
+    )
     parser.add_argument("--quick", action="store_true", help="two drawn forms, and two pages of each folder")
     parser.set_defaults(run=_run)
 
@@ -95,12 +98,18 @@ def _run(options: argparse.Namespace) -> int:
     limit = 2 if options.quick else None
     rows = [_drawn_row(limit or _NUM_DRAWN)]
     reader = _Reader(options.words)
+    listed = options.known.read_text(encoding="utf-8").split() if options.known else []
     for folder in options.pages:
         for inner in [folder] if (folder / "annotations").is_dir() else sorted(folder.glob("*/")):
-            annotations = sorted((inner / "annotations").glob("*.json"))[:limit]
-            pages = [(_image_of(inner, path), json.loads(path.read_text(encoding="utf-8"))) for path in annotations]
-            if pages:
-                rows += _form_rows(pages, reader) if "form" in pages[0][1] else _receipt_rows(pages, reader)
+            sets: dict[str, list[tuple[Path, Any]]] = {}
+            for path in sorted((inner / "annotations").glob("*.json")):
+                image = _image_of(inner, path)
+                is_known = f"{inner.name}/images/{image.name}" in listed
+                pages = sets.setdefault("" if not listed else ", known" if is_known else ", unseen", [])
+                pages.append((image, json.loads(path.read_text(encoding="utf-8"))))
+            for which, pages in sorted(sets.items()):
+                score = _form_rows if "form" in pages[0][1] else _receipt_rows
+                rows += [{**row, "pages": row["pages"] + which} for row in score(pages[:limit], reader)]
     document = {"schema": 1, "machine": machine_stamp(), "rows": rows}
     text = _markdown(document)
 

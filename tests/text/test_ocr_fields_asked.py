@@ -75,6 +75,42 @@ def test_cash_is_not_the_total(cash: bool) -> None:
     assert values_of(tuple(lines), "receipt")["total"] == "2.40"
 
 
+@pytest.mark.parametrize(
+    ("cash", "change", "total"), [("20.00", "11.45", "8.55"), ("8.55", ".00", "8.55"), ("20.00", "9.00", "8.53")]
+)
+def test_the_total_is_rounded_as_it_was_paid(cash: str, change: str, total: str) -> None:
+    """Cash is rounded to 5 cents. A difference that is no rounding (11.00) decides nothing."""
+    lines = (
+        "CORNER SHOP",
+        "MILK       8.53",
+        "TOTAL      8.53",
+        "ROUNDED    8.55",
+        f"CASH    {cash}",
+        f"CHANGE    {change}",
+    )
+    assert values_of(lines, "receipt")["total"] == total
+
+
+@pytest.mark.parametrize(
+    ("top", "company"),
+    [
+        (("Big Fun", "Fun'n Play Mall", "Play Marketing Sdn Bhd (616227-D)"), "Play Marketing Sdn Bhd"),
+        (("buy class", "shop@corner", "Muster & Söhne GmbH"), "Muster & Söhne GmbH"),
+        (("CORNER CAFE", "KG.BATU"), "CORNER CAFE"),
+        (("Muster und Söhne", "Rechnung an: Beispiel GmbH"), "Muster und Söhne"),
+    ],
+)
+def test_a_name_with_a_legal_form_is_the_companys(top: tuple[str, ...], company: str) -> None:
+    lines = (*top, "12, Long Street, 50450 Town", "Tel: 03-2163 2706", "TOTAL    2.40")
+    assert values_of(lines, "receipt")["company"] == company
+
+
+@pytest.mark.parametrize("after", ["TAXINVOICE", "T: 03-2093 7358 | F: 03-2093 7359"])
+def test_an_address_ends_before_what_is_no_part_of_it(after: str) -> None:
+    lines = ("BLUE HARBOUR SDN BHD", "Lot 6, Jalan Batai,", "50490 Kuala Lumpur", after, "TOTAL    2.40")
+    assert values_of(lines, "receipt")["address"] == "Lot 6, Jalan Batai, 50490 Kuala Lumpur"
+
+
 # For each language: the labels of number, date, due date, net, tax and total, and a date.
 INVOICES = {
     "en": ("Invoice No", "Invoice date", "Due date", "Subtotal", "VAT 20%", "Total due", "20 March 2024"),

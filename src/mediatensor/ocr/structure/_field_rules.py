@@ -56,7 +56,7 @@ _PATTERNS: dict[str, tuple[str, ...]] = {
     "amount": (
         (
             rf"(?<![\w.,])(?:\( ?)?[{MINUS}+]?(?:{_SIGN}|{CURRENCY})?[{MINUS}]?"
-            rf"(?:{_GROUPED}(?:[.,]\d{{2}})|\d{{1,9}}[.,]\d{{2}})"
+            rf"(?:{_GROUPED}(?:[.,]\d{{2}})|\d{{0,9}}[.,]\d{{2}})"
             rf"(?![\d%]|[.,]\d)(?: ?(?:{CURRENCY}|-(?!\w)))?"
         ),
         # Whole amounts are accepted only with a currency.

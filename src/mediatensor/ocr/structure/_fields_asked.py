@@ -45,8 +45,13 @@ _FIRMS = re.compile(
     r"bakery|bakeries|pharmacy|hotel|station|services|company|corporation|corp|inc|llc|ltd|limited|plc|gmbh|ag|kg|ohg|"
     r"sarl|sas|sa|sl|slu|srl|spa|bv|nv|group|holdings?|stationery|industries|co|s/b|pte)\b\.?"
 )
+# Legal forms, which end the name of a company.
+_LEGAL_FORM_AT_END = re.compile(
+    r"[^\W\d_].*\W(?:sdn\W{0,2}bhd|berhad|inc|llc|ltd|limited|plc|gmbh|ag|kg|ohg|sarl|sas|slu|srl|spa|bv|nv|"
+    r"s\.(?:a|l|r\.l|p\.a))\W*$"
+)
 _TITLES = re.compile(
-    r"^\W*(?:(?:simplified |full )?(?:tax )?invoice|(?:official |sales |cash )?receipt|cash (?:bill|sales?)|rechnung|"
+    r"^\W*(?:(?:simplified |full )?(?:tax ?)?invoice|(?:official |sales |cash )?receipt|cash (?:bill|sales?)|rechnung|"
     r"facture|factura|quittung|kassenbon|ticket|welcome(?: to)?|copy|original|duplicate|page \d+|bill)\W*$|"
     r"\b(?:thank you|returnable|refund|exchange|come again)\b"
 )
@@ -54,6 +59,12 @@ _REGISTRATION_AT_END = re.compile(
     r"\s*\(?\s*(?:(?:co\.?|reg\.?|no\.?)[ :]*)*\d{4,9}[-. ]{1,3}[A-Z0-9]{1,2}\s*\)?\s*$", re.I
 )
 _TOP_ROWS = 10
+# A name with a legal form is the company's if it is within this many rows. On 130 receipts of SROIE, 88.8 % of the
+# values have the right letters and digits with 6 rows, 88.3 % with 3 or 4, 86.5 % with 8 and 85.0 % with 10.
+_LEGAL_ROWS = 6
+# Where small coins are not used, amounts in cash are rounded by at most this. On the same pages, three totals more are
+# right than without rounding; 0.02 and 0.5 give the same totals.
+_MAX_ROUNDING = Decimal("0.05")
 # The addresses of writer and customer are within this many rows at the top of a page.
 _WRITER_ROWS = 24
 
@@ -330,7 +341,8 @@ def _values_right(page: _Page, rule: FieldRule, label: _Label) -> Iterator[tuple
     text = page.rows[label.row].text
     lead = re.compile(r"[\s:;=#.,)\]*_-]*").match(text, label.end)
     begin = lead.end() if lead else label.end
-    if rule.kind == "amount" and begin > label.end and text[begin - 1] in "-":
+    # A minus sign, and the mark of an amount such as ".50", belong to the value.
+    if rule.kind == "amount" and begin > label.end and re.match(r"-|[.,]\d\d(?![.,]?\d)", text[begin - 1 :]):
         begin -= 1
     rest = text[begin:]
     if rule.compiled is None and rule.kind in ("text", "company", "address"):
@@ -401,7 +413,7 @@ def _choose_candidate(page: _Page, rule: FieldRule, candidates: Sequence[_Candid
     if rule.prefer == "largest":
         paid = _amounts_due(page)
         agreeing = [candidate for candidate in candidates if candidate.amount is not None and candidate.amount in paid]
-        candidates = agreeing or candidates
+        candidates = agreeing or [*_rounded(page, rule, candidates, paid)] or candidates
     best = max(candidate.score for candidate in candidates)
     good = [candidate for candidate in candidates if candidate.score >= 0.8 * best]
     if rule.prefer == "largest":
@@ -410,6 +422,19 @@ def _choose_candidate(page: _Page, rule: FieldRule, candidates: Sequence[_Candid
     if rule.prefer == "last":
         return good[-1]
     return max(good, key=lambda candidate: (candidate.score, -candidate.row))
+
+
+def _rounded(
+    page: _Page, rule: FieldRule, candidates: Sequence[_Candidate], paid: set[Decimal]
+) -> Iterator[_Candidate]:
+    """Yield amounts without a label of the rule that were paid, and that are a candidate's amount rounded for cash."""
+    totals = [candidate.amount for candidate in candidates if candidate.amount is not None]
+    rounded = {amount for amount in paid if any(abs(amount - total) <= _MAX_ROUNDING for total in totals)}
+    for number, row in enumerate(page.rows if rounded else ()):
+        for start, end in _value_spans(rule, row.text):
+            candidate = _make_candidate(page, rule, number, start, end, None, 0.5)
+            if candidate.amount in rounded:
+                yield candidate
 
 
 def _amounts_due(page: _Page) -> set[Decimal]:
@@ -441,6 +466,12 @@ def _company_row(texts: Sequence[str]) -> tuple[int, float] | None:
     ``texts`` are the rows of a page from the top. The first row that can be a name is chosen, but a row with a word
     such as "Ltd" or "restaurant" has priority over it.
     """
+    for number, row in enumerate(texts[:_LEGAL_ROWS]):
+        text = plain(_strip_number(row))[:MAX_LINE]
+        if is_customer_heading(text.partition(":")[0]):
+            break
+        if _LEGAL_FORM_AT_END.search(text):
+            return number, 0.9
     names: list[tuple[int, bool]] = []
     for number, row in enumerate(texts[:_TOP_ROWS]):
         text = plain(_strip_number(row))
@@ -493,6 +524,7 @@ def _is_date(text: str) -> bool:
 
 
 def _is_phone(text: str) -> bool:
-    return re.fullmatch(r"[\W\d]*", text) is not None and any(
+    # Single letters may say what a number is: "T: 030 1234 | F: 030 1235".
+    return re.fullmatch(r"(?:\b[tfphm]\b|[\W\d])*", text) is not None and any(
         pattern.search(text) for pattern in value_pattern("phone")
     )

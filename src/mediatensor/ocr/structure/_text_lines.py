@@ -70,16 +70,16 @@ REGISTRATION = re.compile(
 
 # Words that follow an address, such as other contact details or the kind of document.
 _ENDS = re.compile(
-    r"\b(?:tel|telephone|phone|fax|hp|mobile|email|e-mail|gst|sst|vat|tax|ust|iva|tva|siret|invoice|receipt|bill|date|"
-    r"datum|fecha|cashier|www|http|https|rechnung|facture|factura|telefon|website|reg|roc|brn|customer|order|table|"
-    r"doc|hotline|inv|quittung|recu|ticket|welcome|thank|member|counter|terminal|pos|time|salesperson)\b|@|\bwww\."
+    r"\b(?:tel|telephone|phone|fax|hp|mobile|email|e-mail|gst|sst|vat|tax|ust|iva|tva|siret|(?:tax)?invoice|receipt|"
+    r"bill|date|datum|fecha|cashier|www|http|https|rechnung|facture|factura|telefon|website|reg|roc|brn|customer|order|"
+    r"table|doc|hotline|inv|quittung|recu|ticket|welcome|thank|member|counter|terminal|pos|time|salesperson)\b|@|\bwww\."
 )
 
 # A line that heads the address of a customer, not of the writer.
 _CUSTOMERS = re.compile(
     r"^\W*(?:(?:bill(?:ed)?|sold|invoiced?|ship(?:ped)?|deliver(?:ed|y)?|customer|client)\b(?: address)?(?: to)?|to|an|"
-    r"kunde|(?:rechnungs|liefer)(?:anschrift|adresse|empfaenger|empfanger)|adresse de (?:facturation|livraison)|"
-    r"facture a|cliente|facturar a|destinataire|destinatario)\W*$"
+    r"kunde|rechnung an|(?:rechnungs|liefer)(?:anschrift|adresse|empfaenger|empfanger)|"
+    r"adresse de (?:facturation|livraison)|facture a|cliente|facturar a|destinataire|destinatario)\W*$"
 )
 
 
