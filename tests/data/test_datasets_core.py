@@ -695,11 +695,6 @@ def test_pickling_and_copying_leave_open_files_behind(videos: list[Path]) -> Non
     assert torch.equal(rows[0].frames.data, expected)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(("module", "name"), [("_batches.resuming", "RowBatches"), ("_sources.rows", "TableItems")])
-def test_pickles_with_former_names_of_modules_can_be_read(module: str, name: str) -> None:
-    assert pickle.loads(f"cmediatensor.datasets.{module}\n{name}\n.".encode()).__name__ == name
-
-
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts open files through /proc")
 def test_files_are_closed_with_the_dataset(videos: list[Path]) -> None:
     """At once, and not when garbage is collected."""

@@ -7,7 +7,6 @@ Its order of rows comes from the functions of ``order.py``. For rows that come f
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -27,8 +26,6 @@ from .._sources.items import FileOrder, Item
 from .order import RowClasses, RowWeights, Shuffle, Weights, describe_order, epoch_order, epoch_steps
 
 _STATE_VERSION = 1
-
-sys.modules[f"{__package__}.resuming"] = sys.modules[__name__]  # the name of this module in older pickles
 
 #: The batches of each training step: for each rank, an array of rows, or of indices of rows.
 _Steps = list[list[NDArray[np.int64]]]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import sys
 from bisect import bisect_left
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,8 +45,6 @@ _LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*(\.[A-Za-z]+)*|forc
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-
-sys.modules[f"{__package__}.rows"] = sys.modules[__name__]  # the name of this module in older pickles
 
 
 @dataclass(frozen=True)
