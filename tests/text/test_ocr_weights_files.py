@@ -10,6 +10,7 @@ import math
 import os
 import pickle
 import random
+import re
 import shutil
 import socket
 import time
@@ -17,6 +18,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -40,8 +42,11 @@ from mediatensor.ocr.models import (
     ppocr_v6_small_reco_tuned,
     recognition_predictor,
 )
+from mediatensor.ocr.models._lines import characters, reading
 from mediatensor.ocr.models._networks.onnx import fill_layers, read_onnx
 from mediatensor.ocr.models._networks.weights import Checkpoint, save_checkpoint
+from mediatensor.ocr.models.recognition import ppocr
+from mediatensor.ocr.models.video_predictor import _watching
 from ocr_onnx_sessions import require_weights
 
 LINE_CLASSIFIER = "ppocr_mobile_v2_line_orientation"
@@ -170,6 +175,38 @@ def test_orientation_needs_weights_unless_it_is_disabled(models: Path, no_packag
     for options in (without_pages, {"assume_straight_pages": False, "disable_crop_orientation": True}):
         with pytest.raises(WeightsNotFoundError, match=LINE_CLASSIFIER):
             ocr_predictor(*networks, **options)
+
+
+def correct_uncertain_words() -> None:
+    characters._load_counts.cache_clear()
+    characters._english_words.cache_clear()
+    characters.is_spelled("a")
+    characters.correct_words(["because"] * 5, [[1.0] * 7] * 5, [{}] * 5)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "use"),
+    [
+        (characters, "COUNTS_FILE", correct_uncertain_words),
+        (characters, "WORDS_FILE", correct_uncertain_words),
+        (reading, "FILE", partial(ppocr_v6_small_reco, pretrained=True)),
+        (ppocr, "ACCENTS_FILE", partial(ppocr_v6_small_reco, pretrained=True)),
+        (_watching, "SIGNS_FILE", lambda: _watching._with_signs(ppocr_v6_small_reco(pretrained=True))),
+    ],
+)
+def test_a_damaged_file_of_the_package_is_noticed(
+    module: ModuleType, name: str, use: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_weights()
+    file: Path = getattr(module, name)
+    damaged = tmp_path / file.name
+    damaged.write_bytes(file.read_bytes()[:-1] + b"?")
+    use()
+    monkeypatch.setattr(module, name, damaged)
+    with pytest.raises(WeightsError, match=f"{re.escape(str(damaged))} is damaged"):
+        use()
+    monkeypatch.undo()
+    use()
 
 
 @pytest.mark.parametrize("name", DOCTR)

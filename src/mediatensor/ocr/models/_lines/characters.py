@@ -20,6 +20,7 @@ or an English one. ``english.txt.gz`` is the list of English words up to size 35
 from __future__ import annotations
 
 import gzip
+import io
 import math
 import re
 import unicodedata
@@ -36,10 +37,14 @@ import torch
 
 from ....errors import InvalidArgumentError
 from .._networks.transfers import download
+from .._networks.weights import stored_bytes
 
 # For the effect of each number and predicate, see benchmarks/results/ocr_rules.md.
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 IntArray: TypeAlias = npt.NDArray[np.int64]
+COUNTS_FILE, WORDS_FILE = Path(__file__).with_name("letters.npz"), Path(__file__).with_name("english.txt.gz")
+COUNTS_SHA256 = "dd5bfbe58f4fe8ac64af4f7328eb89cb804afff6512a5795353f62b1e4704d02"
+WORDS_SHA256 = "773aed23d4ac57457d3993aabcfd0fe2552387c321fcd776473bd6b276285935"
 BLANK = 0
 """Index of the CTC blank class of line recognisers; the classes after it are characters."""
 FIRST_EAST_ASIAN = 0x2E80
@@ -322,7 +327,7 @@ def _place(ordered: npt.NDArray[np.int64], key: int) -> int | None:
 @lru_cache(maxsize=1)
 def _load_counts() -> tuple[dict[str, int], _Sequences, _Sequences]:
     """Load the counts: the number of each symbol, and the sequences of `fold_character` and of `shape_of` symbols."""
-    with np.load(Path(__file__).with_name("letters.npz"), allow_pickle=False) as file:
+    with np.load(io.BytesIO(stored_bytes(COUNTS_FILE, COUNTS_SHA256)), allow_pickle=False) as file:
         symbols = {chr(point): number for number, point in enumerate(file["symbols"].tolist(), 1)}
         parts = [
             _Sequences(
@@ -540,8 +545,7 @@ def _find_known(
 
 @cache
 def _english_words() -> frozenset[str]:
-    with gzip.open(Path(__file__).with_name("english.txt.gz"), "rt", encoding="ascii") as file:
-        return frozenset(file.read().split())
+    return frozenset(gzip.decompress(stored_bytes(WORDS_FILE, WORDS_SHA256)).decode("ascii").split())
 
 
 def _kind_at(values: Sequence[str], confidences: Sequence[float], place: int) -> Callable[[str], bool] | None:

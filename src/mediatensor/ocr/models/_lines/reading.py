@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,8 +22,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from ....errors import WeightsError
 from .._networks.transfers import download, mark_open_sizes, spread, spreads, uncompiled_module
+from .._networks.weights import stored_arrays
 from .characters import (
     BLANK,
     MAX_BONUS,
@@ -139,16 +138,6 @@ def script_classifier_for(*parameters: Tensor) -> ScriptClassifier | None:
     names = [str(name) for name in arrays["names"]]
     layers = (torch.tensor(arrays[name]) for name in ("first", "first_bias", "second", "second_bias"))
     return ScriptClassifier(names, *layers).to(parameters[0].device)
-
-
-@cache
-def stored_arrays(file: Path, sha256: str) -> dict[str, npt.NDArray[np.generic]]:
-    """Return the arrays of an npz file of this package by name, after checking the file's checksum."""
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    if digest != sha256:
-        raise WeightsError(f"{file} is damaged: SHA-256 {digest}, expected {sha256}. Install mediatensor again.")
-    with np.load(file, allow_pickle=False) as stored:
-        return dict(stored)
 
 
 class LineRecognizer(Protocol):

@@ -15,9 +15,12 @@ import re
 import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, cast
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -239,6 +242,22 @@ def compare_checksum(file: Path, expected: str | None = None) -> None:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     if not digest.startswith(expected.lower()):
         raise WeightsError(f"{file} is damaged or another file: SHA-256 {digest}, expected {expected}.")
+
+
+def stored_bytes(file: Path, sha256: str) -> bytes:
+    """Return the content of a file of this package, after checking its checksum."""
+    data = file.read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != sha256:
+        raise WeightsError(f"{file} is damaged: SHA-256 {digest}, expected {sha256}. Install mediatensor again.")
+    return data
+
+
+@cache
+def stored_arrays(file: Path, sha256: str) -> dict[str, npt.NDArray[np.generic]]:
+    """Return the arrays of an npz file of this package by name, after checking the file's checksum."""
+    with np.load(io.BytesIO(stored_bytes(file, sha256)), allow_pickle=False) as stored:
+        return dict(stored)
 
 
 def _check_container(file: Path) -> None:

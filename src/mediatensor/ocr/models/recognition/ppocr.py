@@ -32,12 +32,12 @@ from .._lines.characters import (
     is_look_alike,
     is_spelled,
 )
-from .._lines.reading import ScriptClassifier, script_classifier_for, stored_arrays
+from .._lines.reading import ScriptClassifier, script_classifier_for
 from .._networks.blocks import ConvNorm, Stem, make_stage, multiply, parameter_layers
 from .._networks.onnx import OnnxGraph, fill_layers
 from .._networks.registry import make_network
 from .._networks.transfers import not_compiled
-from .._networks.weights import Checkpoint, OnnxNetwork, load_weights
+from .._networks.weights import Checkpoint, OnnxNetwork, load_weights, stored_arrays
 from .core import check_vocab, ctc_loss
 
 __all__ = [

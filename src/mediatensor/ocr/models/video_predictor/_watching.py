@@ -29,9 +29,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from .._lines.characters import is_east_asian
-from .._lines.reading import LineRecognizer, read_lines, stored_arrays
+from .._lines.reading import LineRecognizer, read_lines
 from .._lines.words import LineWord
 from .._networks.transfers import is_compiled
+from .._networks.weights import stored_arrays
 from ..detection.predictor import DetectionPredictor
 from ..recognition.predictor import RecognitionPredictor
 
