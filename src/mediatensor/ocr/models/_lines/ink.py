@@ -68,6 +68,7 @@ SMALLEST_PIECE, MOST_SPECKS_KEPT = 3, 0.5
 """Pieces with fewer pixels are ignored if more than this share of a page's pieces have fewer."""
 MOST_PIECES = 4000
 """Pages with more dots than this are photos or noise, and not searched for colons."""
+_EXTREMES = (np.minimum, np.minimum, np.maximum, np.maximum)
 EMPTY_BOX, TICKED_BOX = "\u2610", "\u2611"
 # The numbers of check boxes were chosen on 74 forms of FUNSD. On all 149 forms, 92 of 123 annotated boxes are found, 91
 # with the right sign; on 150 receipts, which have none, one is. The other boxes have lost a side, or touch words.
@@ -251,13 +252,19 @@ class InkPieces:
     @classmethod
     def of(cls, ink: BoolArray) -> InkPieces:
         labels, number = image_tools().label(ink, structure=np.ones((3, 3), dtype=np.int8))
-        areas = np.bincount(labels.ravel(), minlength=number + 1)[1:]
+        # A run of ink in a row belongs to one piece. There are far fewer runs than pixels.
+        edges = np.flatnonzero(np.diff(ink, axis=1, prepend=False, append=False))
+        rows, columns = np.divmod(edges, ink.shape[1] + 1)
+        rows, starts, stops = rows[::2], columns[::2], columns[1::2]
+        piece_of_run = labels[rows, starts] - 1
+        areas = np.bincount(piece_of_run, stops - starts, number).astype(np.int64)
+        bounds = np.tile([*ink.shape[::-1], 0, 0], (number, 1)).T
+        for side, places, extreme in zip(bounds, (starts, rows, stops, rows + 1), _EXTREMES, strict=True):
+            extreme.at(side, piece_of_run, places)
+        pieces = cls(labels, bounds.T, areas)
         kept = areas >= SMALLEST_PIECE
-        if np.count_nonzero(kept) < MOST_SPECKS_KEPT * number:
-            # Grain has very many specks, and each piece takes time.
-            labels, areas = _renumbered(labels, kept), areas[kept]
-        places = [(x.start, y.start, x.stop, y.stop) for y, x in image_tools().find_objects(labels)]
-        return cls(labels, np.array(places, dtype=np.int64).reshape(-1, 4), areas)
+        # Grain has very many specks, and each piece takes time.
+        return pieces.select(kept) if np.count_nonzero(kept) < MOST_SPECKS_KEPT * number else pieces
 
     @property
     def fill(self) -> FloatArray:
@@ -266,14 +273,8 @@ class InkPieces:
 
     def select(self, kept: BoolArray) -> InkPieces:
         """Return some of the pieces, in the same order. The other ones become paper."""
-        return InkPieces(_renumbered(self.labels, kept), self.bounds[kept], self.areas[kept])
-
-
-def _renumbered(labels: npt.NDArray[np.int32], kept: BoolArray) -> npt.NDArray[np.int32]:
-    """Number the kept pieces of a map from 1 on, and turn the others into paper."""
-    numbers = np.concatenate([[0], np.where(kept, np.cumsum(kept), 0)]).astype(np.int32)
-    renumbered: npt.NDArray[np.int32] = numbers[labels]
-    return renumbered
+        numbers = np.concatenate([[0], np.where(kept, np.cumsum(kept), 0)]).astype(np.int32)
+        return InkPieces(numbers[self.labels], self.bounds[kept], self.areas[kept])
 
 
 @dataclass(frozen=True)

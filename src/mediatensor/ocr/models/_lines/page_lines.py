@@ -75,6 +75,8 @@ BOX_WORD_HEIGHT, COLON_LINE_HEIGHT = 14, 40
 """Large pages are reduced until the median word is less than twice as high in pixels, to search check boxes, or until
 the median line is, to search colons.
 """
+STRIP_HEIGHT = 64
+"""Height of the strips of a page that are converted to grey at once, in pixels."""
 MARKS = frozenset("xX\u2713\u2714\u221a\u00d7")
 """Characters as which the mark of a check box is read."""
 LONGER_THAN_BOX = 1.8
@@ -351,11 +353,17 @@ class _GreyPage:
 
 def _grey_page(page: Tensor, quads: FloatingArray) -> _GreyPage:
     """Return a page (3, H, W) in grey, for lines ``quads`` (N, 4, 2) of a moderate height."""
-    size = np.array([page.shape[2], page.shape[1]], dtype=np.float64)
-    shades = page.mean(0, dtype=torch.float32)
-    scale = min(_reduction(quads * size, COLON_LINE_HEIGHT), *shades.shape)
-    reduced = _reduce(shades if page.dtype == torch.uint8 else shades * 255, scale)
-    (pixels,) = download(reduced.clamp(0, 255).to(torch.uint8))
+    height, width = page.shape[1:]
+    size = np.array([width, height], dtype=np.float64)
+    scale = min(_reduction(quads * size, COLON_LINE_HEIGHT), height, width)
+    # On a CPU, strips that fit into its cache are several times as fast as the whole page.
+    rows = max(STRIP_HEIGHT // scale, 1) if page.device.type == "cpu" else height
+    white = 1 if page.dtype == torch.uint8 else 255
+    parts = [
+        _reduce((strip[0].float() + strip[1] + strip[2]) / 3 * white, scale).clamp(0, 255).to(torch.uint8)
+        for strip in torch.split(page[:, : height // scale * scale], rows * scale, dim=1)
+    ]
+    (pixels,) = download(torch.cat(parts))
     return _GreyPage.of(pixels, size / scale)
 
 

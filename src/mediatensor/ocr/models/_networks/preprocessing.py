@@ -255,7 +255,7 @@ class PageBatch:
 
 def to_float(picture: Tensor) -> Tensor:
     """Convert a picture to float32 in [0, 1]. Floating-point values are not scaled."""
-    return picture.float() / 255 if picture.dtype == torch.uint8 else picture.float()
+    return picture.float().div_(255) if picture.dtype == torch.uint8 else picture.float()
 
 
 def _stacked(pictures: Sequence[Tensor]) -> Tensor:
