@@ -51,6 +51,14 @@ def test_check_boxes_are_words(dpi: float, mark: str) -> None:
     assert len(found) == len(expected)
 
 
+def test_lines_have_no_gaps_where_check_boxes_were_found() -> None:
+    page = draw_answers(150, "cross").image
+    assert reader()([page]).pages[0].unread == []
+    # The same boxes are gaps if the recogniser cannot return them.
+    restricted = ocr_predictor(pretrained=True, vocab=VOCABS["english"])
+    assert {line.reason for line in restricted([page]).pages[0].unread} == {"gaps"}
+
+
 def test_check_boxes_stand_before_their_answers_in_the_text() -> None:
     page = draw_answers(150, "cross")
     rows = reader()([page.image]).pages[0].render().splitlines()

@@ -16,7 +16,7 @@ from PIL import Image
 from mediatensor.cli import main
 from mediatensor.ocr.io import Document, KIEPage, Page, UnreadLine
 from mediatensor.ocr.models import kie_predictor, ocr_predictor
-from mediatensor.ocr.models._lines.words import LineCharacters, leaves_ink_over
+from mediatensor.ocr.models._lines.words import LineCharacters, find_left_over_ink
 from mediatensor.ocr.utils import CharacterErrorRate, overlay
 from mediatensor.ocr.utils.metrics import box_iou
 from ocr_onnx_sessions import needs_weights
@@ -208,22 +208,9 @@ def test_one_character_of_a_long_line_is_a_gap() -> None:
     ink = np.zeros((32, 200), bool)
     ink[8:24, 4:196] = True
     one = LineCharacters(["."], np.array([0.95]), np.array([0.97]), np.array([0.97]))
-    assert leaves_ink_over(one, ink)
+    assert find_left_over_ink(one, ink) is not None
     wide = LineCharacters(["W"], np.array([0.1]), np.array([0.9]), np.array([0.97]))
-    assert not leaves_ink_over(wide, ink[:, :32])
-
-
-@pytest.mark.parametrize("kind", ["box", "checked", "round"])
-def test_empty_check_box_is_not_a_gap(kind: str) -> None:
-    ink = np.zeros((48, 240), bool)
-    y, x = np.mgrid[:24, :24] - 11.5
-    ink[12:36, 20:44] = np.hypot(y, x) <= 12 if kind == "round" else True
-    ink[15:33, 23:41] = (np.abs(y) == np.abs(x))[3:21, 3:21] if kind == "checked" else False
-    starts = np.arange(60, 220, 16)
-    for start in starts:
-        ink[12:36, start : start + 12] = True
-    line = LineCharacters(list("Approved by"[:10]), starts / 240, (starts + 12) / 240, np.ones(10))
-    assert leaves_ink_over(line, ink) == (kind != "box")
+    assert find_left_over_ink(wide, ink[:, :32]) is None
 
 
 #: Sentences in scripts that the default recogniser cannot read, and of which DejaVu Sans has the letters.

@@ -326,14 +326,21 @@ def read_page_lines(
     reasons = [_reason_unread(known[index], min_confidence) for index in range(len(quads))]
     kept = [index for index, reason in enumerate(reasons) if reason in (None, "gaps")]
     words = _words_of(lines, scores, turns, known, kept, straight)
+    if adds_boxes and grey is not None and words.texts:
+        letters = lines[[reason in ("script", "low confidence") for reason in reasons]]
+        words = _with_check_boxes(words, letters, grey)
+    size = page.shape[1], page.shape[2]
+    signs = scale_to_pixels(as_quads(words.boxes[[value in CHECK_BOXES for value, _ in words.texts]]), size)
     for index, (line, visible, reason) in enumerate(zip(lines, lines.clip(0, 1), reasons, strict=True)):
         reading = known[index]
+        if reason == "gaps" and not _has_gaps(reading, scale_to_pixels(line, size), signs):
+            reason = None
         confidence = line_confidence(word.confidence for word in reading.words)
         words.found.append(FoundLine(line, reading.text, confidence, reason))
         if reason is not None:
             (geometry,) = geometries_of(boxes_around(visible[None]) if straight else visible[None])
             words.unread.append(UnreadLine(geometry, reason, reading.text, reading.share_right, reading.script))
-    return _with_check_boxes(words, grey) if adds_boxes and grey is not None and words.texts else words
+    return words
 
 
 @dataclass(frozen=True)
@@ -378,10 +385,11 @@ def _reduction(quads: FloatingArray, height: float) -> int:
     return max(1, int(float(np.median(np.hypot(across[:, 0], across[:, 1]))) / height))
 
 
-def _with_check_boxes(words: ClassWords, grey: _GreyPage) -> ClassWords:
+def _with_check_boxes(words: ClassWords, lines: FloatArray, grey: _GreyPage) -> ClassWords:
     """Add the check boxes of a page to its words, each as a word of one character.
 
-    It replaces a word as which the recogniser read a box or the mark in it.
+    It replaces a word as which the recogniser read a box or the mark in it. The letters of ``lines`` (N, 4, 2), which
+    are relative to the page, are not among the words.
     """
     straight, corners = words.boxes.ndim == 2, as_quads(words.boxes)
     scale = min(_reduction(corners * grey.size, BOX_WORD_HEIGHT), *grey.pixels.shape)
@@ -398,8 +406,7 @@ def _with_check_boxes(words: ClassWords, grey: _GreyPage) -> ClassWords:
     may_be_ticked = may_be_empty | np.array(
         [value in MARKS and _count_near(letters, place) <= 1 for value, place in zip(values, places, strict=True)]
     )
-    of_letters = [line.place for line in words.found if line.unread in ("script", "low confidence")]
-    unread = boxes_around(np.array(of_letters).reshape(-1, 4, 2) * grey.size)
+    unread = boxes_around(lines * grey.size)
     # A box alone on its line may be unread because of its mark.
     unread = unread[unread[:, 2] - unread[:, 0] > LONGER_THAN_BOX * (unread[:, 3] - unread[:, 1])]
     boxes = find_check_boxes(grey.pieces, grey.contrast, places, may_be_empty, may_be_ticked, unread)
@@ -614,8 +621,17 @@ def _reason_unread(reading: LineReading, min_confidence: float) -> str | None:
     if not reading.words:
         return "no text"
     if reading.share_right >= min_confidence:
-        return "gaps" if reading.has_gaps else None
+        return None if reading.left_over is None else "gaps"
     return "low confidence"
+
+
+def _has_gaps(reading: LineReading, line: FloatArray, boxes: FloatArray) -> bool:
+    """Return whether ink of a ``line`` (4, 2) is left over, apart from check ``boxes`` (N, 4, 2), all in pixels."""
+    along, across = line[1] - line[0], line[3] - line[0]
+    rows = (boxes.mean(axis=1) - line[0]) @ across
+    places = (boxes[(rows > 0) & (rows < across @ across)] - line[0]) @ along / max(along @ along, 1e-9)
+    spans = np.stack([places.min(axis=1), places.max(axis=1)], axis=1)
+    return reading.left_over is not None and reading.left_over.has_letters(spans)
 
 
 def _turn_bad_lines(

@@ -39,11 +39,12 @@ from .characters import (
 from .cutting import LineBatch, line_cuts, network_input, scale_to_pixels, turn_quads
 from .ink import ink_of_line, inks_of_lines
 from .words import (
+    LeftOverInk,
     LineCharacters,
     LineWord,
+    find_left_over_ink,
     find_letterspaced_spaces,
     find_missing_spaces,
-    leaves_ink_over,
     sort_words,
     split_line,
     without_blanks,
@@ -164,7 +165,7 @@ class LineReading:
 
     words: list[LineWord]  # with boxes relative to the line's image
     confidence: float  # mean of the characters, or 0 if there are none, to compare several readings of a line
-    has_gaps: bool = False  # whether some ink of the line belongs to no recognised character
+    left_over: LeftOverInk | None = None
     # A script that the recogniser cannot read: ``words`` consist of letters that only look like the printed ones.
     script: str | None = None
 
@@ -344,4 +345,4 @@ def _to_reading(
     words = split_line(characters, ink, split_after)
     if model.right_to_left:
         words = sort_words(words)
-    return LineReading(words, float(found.confidences.mean()), bool(words) and leaves_ink_over(characters, ink))
+    return LineReading(words, float(found.confidences.mean()), find_left_over_ink(characters, ink))

@@ -242,12 +242,25 @@ def boxes_between_gaps(ink: npt.NDArray[np.bool_]) -> list[Box]:
     ]
 
 
-def leaves_ink_over(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> bool:
-    """Return whether a line has ink too far from all recognised characters, because the recogniser skipped letters."""
+@dataclass(frozen=True)
+class LeftOverInk:
+    """Ink of a line that is far from all recognised characters."""
+
+    columns: FloatArray  # the centers of its columns, as fractions of the width of the line's image
+    limit: float  # a line may have this many such columns
+
+    def has_letters(self, boxes: npt.NDArray[np.floating]) -> bool:
+        """Return whether letters were skipped. ``boxes`` (N, 2) are the starts and stops of check boxes."""
+        in_box = (self.columns[:, None] > boxes[:, 0]) & (self.columns[:, None] < boxes[:, 1])
+        return int((~in_box.any(axis=1)).sum()) > self.limit
+
+
+def find_left_over_ink(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> LeftOverInk | None:
+    """Return the ink of check boxes, or of letters that the recogniser skipped; ``None`` if there is little."""
     groups = _split_at_spaces(characters.values, "")
     kept = [index for group in groups for index in group]
     if not kept:
-        return False
+        return None
     height, width = ink.shape
     middles = (characters.starts + characters.stops) / 2 * width
     # A single character may be as wide as the line is high.
@@ -260,30 +273,8 @@ def leaves_ink_over(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> b
     before, behind = own[np.maximum(after - 1, 0)], own[np.minimum(after, len(own) - 1)]
     distances = np.minimum(np.abs(columns - before), np.abs(columns - behind))
     left_over = columns[distances > FARTHEST * pitch]
-    if len(left_over) <= MOST_LEFT_OVER * pitch:
-        return False
-    boxes = _check_boxes(ink[top:bottom])
-    is_box = ((left_over[:, None] > boxes[:, 0]) & (left_over[:, None] < boxes[:, 1])).any(axis=1)
-    return int((~is_box).sum()) > MOST_LEFT_OVER * pitch
-
-
-def _check_boxes(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Find the empty check boxes (square frames) in a line, and return their start and stop columns, (N, 2)."""
-    found = []
-    for start, stop in runs_of_true(np.asarray(ink.any(axis=0))).tolist():
-        rows = np.flatnonzero(ink[:, start:stop].any(axis=1))
-        box = ink[rows[0] : rows[-1] + 1, start:stop]
-        height, width = box.shape
-        if not 0.5 * len(ink) <= height or not 0.7 * height <= width <= 1.4 * height:
-            continue
-        y, x = max(height // 4, 1), max(width // 4, 1)
-        has_sides = all(side.all() for side in (box[:y].any(0), box[-y:].any(0), box[:, :x].any(1), box[:, -x:].any(1)))
-        # The corners of the square have ink, unlike those of an O.
-        ends = np.ix_([*range(y // 2), *range(-(y // 2), 0)], [*range(x // 2), *range(-(x // 2), 0)])
-        has_corners = box[ends].reshape(2, y // 2, 2, x // 2).any(axis=(1, 3)).all()
-        if has_sides and has_corners and not box[y:-y, x:-x].any():
-            found.append((start, stop))
-    return np.array(found, np.int64).reshape(-1, 2)
+    limit = MOST_LEFT_OVER * pitch
+    return LeftOverInk(left_over / width, limit) if len(left_over) > limit else None
 
 
 def _split_at_spaces(values: Sequence[str], split_after: str) -> list[list[int]]:
