@@ -78,8 +78,8 @@ def decode_image(
         or uint16, as ``output_dtype`` selects. For a list or tuple of sources, a list of tensors in the same order.
 
     Raises:
-        OpenError: if the source is not an image of a supported format, its headers are invalid, or it exceeds
-            ``max_pixels``.
+        OpenError: if the source is not an image of a supported format (in `decode_png`, of PNG, and so on), its headers
+            are invalid, or it exceeds ``max_pixels``.
         DecodeError: if the file is damaged or incomplete.
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
         InvalidArgumentError: if the value of another argument is not accepted, or torch has no such device.
@@ -113,18 +113,8 @@ def decode_jpeg(
 ) -> Tensor | list[Tensor]:
     """Decode a JPEG file, and turn the image upright by its EXIF orientation.
 
-    If the file has several images (MPO), the first is decoded.
-
-    Args:
-        source, mode, output_dtype, device, max_pixels: The file or a list of files; the channels, dtype and device of
-            the result; the largest accepted number of pixels. See `decode_image`. With mode "UNCHANGED", a CMYK file
-            gives four channels, one for each ink.
-
-    Returns:
-        A tensor (C, H, W), uint8 or uint16. For a list or tuple of sources, a list of such tensors.
-
-    Raises:
-        OpenError: if the source is not a JPEG file; for other errors see `decode_image`.
+    If the file has several images (MPO), the first is decoded. With mode "UNCHANGED", a CMYK file gives four channels,
+    one for each ink. Arguments, results and errors are as in `decode_image`.
 
     Example:
         >>> import torch
@@ -150,18 +140,7 @@ def decode_png(
 ) -> Tensor | list[Tensor]:
     """Decode a PNG file of any kind: palette, 1 to 16 bits, interlaced, animated.
 
-    A wrong checksum in the file raises `DecodeError`.
-
-    Args:
-        source, mode, output_dtype, device, max_pixels: The file or a list of files; the channels, dtype and device of
-            the result; the largest accepted number of pixels. See `decode_image`.
-
-    Returns:
-        A uint8 or uint16 tensor (C, H, W); (N, C, H, W) for an animation. For a list or tuple of sources, a list of
-        such tensors.
-
-    Raises:
-        OpenError: if the source is not a PNG file; for other errors see `decode_image`.
+    A wrong checksum in the file raises `DecodeError`. Arguments, results and errors are as in `decode_image`.
 
     Example:
         >>> import torch
@@ -189,16 +168,7 @@ def decode_webp(
 ) -> Tensor | list[Tensor]:
     """Decode a WebP file: lossy, lossless or animated.
 
-    Args:
-        source, mode, output_dtype, device, max_pixels: The file or a list of files; the channels, dtype and device of
-            the result; the largest accepted number of pixels. See `decode_image`.
-
-    Returns:
-        A uint8 or uint16 tensor (C, H, W); (N, C, H, W) for an animation. For a list or tuple of sources, a list of
-        such tensors.
-
-    Raises:
-        OpenError: if the source is not a WebP file; for other errors see `decode_image`.
+    Arguments, results and errors are as in `decode_image`.
 
     Example:
         >>> import io
@@ -226,17 +196,8 @@ def decode_gif(
 ) -> Tensor | list[Tensor]:
     """Decode a GIF file.
 
-    Args:
-        source, mode, output_dtype, device, max_pixels: The file or a list of files; the channels, dtype and device of
-            the result; the largest accepted number of pixels. See `decode_image`. With mode "UNCHANGED", the result has
-            an alpha channel if an image has a transparent colour or does not cover the whole canvas.
-
-    Returns:
-        A uint8 or uint16 tensor (C, H, W); (N, C, H, W) for an animation. For a list or tuple of sources, a list of
-        such tensors.
-
-    Raises:
-        OpenError: if the source is not a GIF file; for other errors see `decode_image`.
+    With mode "UNCHANGED", the result has an alpha channel if an image has a transparent colour or does not cover the
+    whole canvas. Arguments, results and errors are as in `decode_image`.
 
     Example:
         >>> import io
@@ -266,20 +227,11 @@ def decode_avif(
     """Decode an AVIF file. Needs Pillow 11.3 or newer.
 
     Samples of 10 and 12 bits are scaled to 16 bits, unless ``output_dtype`` is ``torch.uint8``. Files whose images
-    consist of tiles are always decoded with 8 bits per sample.
+    consist of tiles are always decoded with 8 bits per sample. Other arguments, results and errors are as in
+    `decode_image`.
 
     Args:
-        source, mode, output_dtype, device, max_pixels: The file or a list of files; the channels, dtype and device of
-            the result; the largest accepted number of pixels. See `decode_image`.
         num_threads: Number of threads of the AV1 decoder, at least 1.
-
-    Returns:
-        A uint8 or uint16 tensor (C, H, W); (N, C, H, W) for an animation. For a list or tuple of sources, a list of
-        such tensors.
-
-    Raises:
-        OpenError: if the source is not an AVIF file; for other errors see `decode_image`.
-        MissingDependencyError: if the installed Pillow has no AVIF decoder.
     """
     num_threads = whole_number("num_threads", num_threads, at_least=1, at_most=MAX_INT)
     return _decode("avif", source, mode, output_dtype, device, max_pixels, num_threads)
@@ -299,17 +251,7 @@ def decode_heic(
 ) -> Tensor | list[Tensor]:
     """Decode a HEIC file. Needs pillow-heif, which the extra ``heic`` installs.
 
-    Args:
-        source, mode, output_dtype, device, max_pixels: The file or a list of files; the channels, dtype and device of
-            the result; the largest accepted number of pixels. See `decode_image`.
-
-    Returns:
-        A uint8 or uint16 tensor (C, H, W); (N, C, H, W) if the file has several images. For a list or tuple of sources,
-        a list of such tensors.
-
-    Raises:
-        OpenError: if the source is not a HEIC file; for other errors see `decode_image`.
-        MissingDependencyError: if pillow-heif is not installed.
+    Arguments, results and errors are as in `decode_image`.
     """
     return _decode("heic", source, mode, output_dtype, device, max_pixels)
 

@@ -332,8 +332,7 @@ class VideoDecoder(Closing):
             step: Difference between the indices of successive frames, at least 1.
 
         Returns:
-            A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, in the decoder's
-            ``output_dtype``; ``pts_seconds`` and ``duration_seconds`` float64 (N,).
+            A `FrameBatch`, as from `get_frames_at`.
 
         Raises:
             InvalidArgumentError: if ``step`` is not positive, or an argument is neither an integer nor ``None``.
@@ -392,8 +391,7 @@ class VideoDecoder(Closing):
             seconds: Time in seconds, in [begin_stream_seconds, end_stream_seconds) of `metadata`.
 
         Returns:
-            A `Frame`: ``data`` (3, H, W), or (H, W, 3) with ``dimension_order="NHWC"``, in the decoder's
-            ``output_dtype``; its start time and duration in seconds.
+            A `Frame`, as from `get_frame_at`.
 
         Raises:
             OutOfRangeError: if the time is outside [begin_stream_seconds, end_stream_seconds).
@@ -414,9 +412,7 @@ class VideoDecoder(Closing):
             seconds: Times in seconds, in [begin_stream_seconds, end_stream_seconds) of `metadata`.
 
         Returns:
-            A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, in the decoder's
-            ``output_dtype``; ``pts_seconds`` and ``duration_seconds`` float64 (N,). N is the number of times, or less
-            if ``on_error="skip"`` leaves frames out.
+            A `FrameBatch` with one frame for each time, as from `get_frames_at`.
 
         Raises:
             OutOfRangeError: if a time is outside [begin_stream_seconds, end_stream_seconds).
@@ -447,8 +443,7 @@ class VideoDecoder(Closing):
             fps: Frames per second to resample to; ``None`` returns the frames of the file without resampling.
 
         Returns:
-            A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, in the decoder's
-            ``output_dtype``; ``pts_seconds`` and ``duration_seconds`` float64 (N,).
+            A `FrameBatch`, as from `get_frames_at`.
 
         Raises:
             OutOfRangeError: if a time is outside the stream.
@@ -471,8 +466,7 @@ class VideoDecoder(Closing):
         """Return all frames or, with ``fps``, the whole stream resampled as in `get_frames_played_in_range`.
 
         Returns:
-            A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, in the decoder's
-            ``output_dtype``; ``pts_seconds`` and ``duration_seconds`` float64 (N,).
+            A `FrameBatch`, as from `get_frames_at`.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder

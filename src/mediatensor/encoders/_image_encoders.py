@@ -136,16 +136,9 @@ class JpegEncoder(_ImageEncoder):
         _write(self._encode(quality), make_target(dest))
 
     def to_file_like(self, dest: Any, *, quality: int = 75) -> None:
-        """Write the image to a binary file object.
+        """Write the image to ``dest``, a binary file object with ``write(data)``, which stays open.
 
-        Args:
-            dest: A binary file object with ``write(data)``, which stays open.
-            quality: 1 (smallest file) to 100 (best image).
-
-        Raises:
-            InvalidArgumentError, EncodeError: see `to_file`.
-            WriteError: if ``dest`` is closed, or its method ``write`` raises an error.
-            SourceTypeError: if ``dest`` is not a binary file object.
+        The quality and errors are as in `to_file`. A closed file raises `WriteError`, other objects `SourceTypeError`.
 
         Example:
             >>> import io, torch
@@ -158,15 +151,7 @@ class JpegEncoder(_ImageEncoder):
         _write(self._encode(quality), FileLikeTarget(dest))
 
     def to_tensor(self, *, quality: int = 75) -> Tensor:
-        """Return the bytes of the JPEG file as a 1-D uint8 tensor on the CPU.
-
-        Args:
-            quality: 1 (smallest file) to 100 (best image).
-
-        Raises:
-            InvalidArgumentError: if the quality is out of range.
-            EncodeError: if the image is too large for JPEG.
-        """
+        """Return the bytes of the JPEG file as a 1-D uint8 tensor on the CPU. For the quality, see `to_file`."""
         return _tensor(self._encode(quality))
 
     def _encode(self, quality: int) -> bytes:
@@ -194,8 +179,7 @@ class PngEncoder(_ImageEncoder):
             are copied to the CPU and encoded there.
 
     Raises:
-        SourceTypeError: if ``img`` is not a tensor.
-        InvalidArgumentError: if the dtype or shape of ``img`` is not accepted, or it has no values (device ``"meta"``).
+        SourceTypeError, InvalidArgumentError: see `JpegEncoder`.
 
     Example:
         >>> import torch
@@ -228,16 +212,9 @@ class PngEncoder(_ImageEncoder):
         _write(self._encode(compression_level), make_target(dest))
 
     def to_file_like(self, dest: Any, *, compression_level: int = 6) -> None:
-        """Write the image to a binary file object.
+        """Write the image to ``dest``, a binary file object with ``write(data)``, which stays open.
 
-        Args:
-            dest: A binary file object with ``write(data)``, which stays open.
-            compression_level: 0 (no compression) to 9 (smallest file, slowest).
-
-        Raises:
-            InvalidArgumentError: if the level is out of range.
-            WriteError: if ``dest`` is closed, or its method ``write`` raises an error.
-            SourceTypeError: if ``dest`` is not a binary file object.
+        The level and errors are as in `to_file`. A closed file raises `WriteError`, other objects `SourceTypeError`.
 
         Example:
             >>> import io, torch
@@ -250,14 +227,7 @@ class PngEncoder(_ImageEncoder):
         _write(self._encode(compression_level), FileLikeTarget(dest))
 
     def to_tensor(self, *, compression_level: int = 6) -> Tensor:
-        """Return the bytes of the PNG file as a 1-D uint8 tensor on the CPU.
-
-        Args:
-            compression_level: 0 (no compression) to 9 (smallest file, slowest).
-
-        Raises:
-            InvalidArgumentError: if the level is out of range.
-        """
+        """Return the bytes of the PNG file as a 1-D uint8 tensor on the CPU. For the level, see `to_file`."""
         return _tensor(self._encode(compression_level))
 
     def _encode(self, compression_level: int) -> bytes:

@@ -70,14 +70,8 @@ class VideoEncoder:
 
         Args:
             dest: A path (``str`` or ``os.PathLike``). Its extension selects the container.
-            codec: Name of an encoder (``"libx264"``) or of a codec (``"h264"``); by default the container's default
-                codec.
-            pixel_format: FFmpeg's name of a pixel format, such as ``"yuv420p"``; by default the first one that the
-                encoder supports.
-            crf: Constant rate factor: a smaller number means better quality and a larger file. Range and default depend
-                on the encoder.
-            preset: Trade-off between speed and size: a name such as ``"fast"``, or a number, depending on the encoder.
-            extra_options: Further options of the encoder or the container, with FFmpeg's names, such as ``{"g": 12}``.
+            codec, pixel_format, crf, preset, extra_options: Settings of the encoder and the container, as in
+                `Encoder.add_video`.
 
         Raises:
             InvalidArgumentError: if an argument is not accepted.
@@ -104,14 +98,10 @@ class VideoEncoder:
         preset: str | int | None = None,
         extra_options: Mapping[str, Any] | None = None,
     ) -> Tensor:
-        """Return the bytes of the video file as a 1-D uint8 tensor.
+        """Return the bytes of the video file as a 1-D uint8 tensor. For other arguments and the errors, see `to_file`.
 
         Args:
             format: Name of the container, such as ``"mp4"`` or ``"mkv"``.
-            codec, pixel_format, crf, preset, extra_options: Settings of the encoder and the container; see `to_file`.
-
-        Raises:
-            InvalidArgumentError, EncodeError: see `to_file`.
 
         Example:
             >>> import torch
@@ -138,16 +128,14 @@ class VideoEncoder:
         preset: str | int | None = None,
         extra_options: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write the video to a file object.
+        """Write the video to a file object. For other arguments and the errors, see `to_file`.
 
         Args:
             file_like: A binary file object with ``write`` and ``seek``, which stays open; see `Encoder.open_file_like`.
             format: Name of the container, such as ``"mp4"`` or ``"mkv"``.
-            codec, pixel_format, crf, preset, extra_options: Settings of the encoder and the container; see `to_file`.
 
         Raises:
             SourceTypeError: if ``file_like`` cannot be written to.
-            InvalidArgumentError, EncodeError, WriteError: see `to_file`.
 
         Example:
             >>> import io, torch
@@ -249,14 +237,10 @@ class AudioEncoder:
         num_channels: int | None = None,
         sample_rate: int | None = None,
     ) -> Tensor:
-        """Return the bytes of the audio file as a 1-D uint8 tensor.
+        """Return the bytes of the audio file as a 1-D uint8 tensor. For other arguments and the errors, see `to_file`.
 
         Args:
             format: Name of the container, such as ``"wav"`` or ``"mp3"``.
-            bit_rate, num_channels, sample_rate: Settings of the audio in the file; see `to_file`.
-
-        Raises:
-            InvalidArgumentError, EncodeError: see `to_file`.
         """
         file = io.BytesIO()
         self.to_file_like(file, format, bit_rate=bit_rate, num_channels=num_channels, sample_rate=sample_rate)
@@ -271,16 +255,14 @@ class AudioEncoder:
         num_channels: int | None = None,
         sample_rate: int | None = None,
     ) -> None:
-        """Write the audio to a file object.
+        """Write the audio to a file object. For other arguments and the errors, see `to_file`.
 
         Args:
             file_like: A binary file object with ``write`` and ``seek``, which stays open; see `Encoder.open_file_like`.
             format: Name of the container, such as ``"wav"`` or ``"mp3"``.
-            bit_rate, num_channels, sample_rate: Settings of the audio in the file; see `to_file`.
 
         Raises:
             SourceTypeError: if ``file_like`` cannot be written to.
-            InvalidArgumentError, EncodeError, WriteError: see `to_file`.
 
         Example:
             >>> import io, torch

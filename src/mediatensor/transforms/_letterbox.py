@@ -70,17 +70,8 @@ class LetterboxPlacement:
     def restore_boxes(self, boxes: Tensor) -> Tensor:
         """Convert boxes on the letterboxed image to boxes on the original image.
 
-        A box in the padding lies outside the original image, so its coordinates can be negative.
-
-        Args:
-            boxes: Boxes (..., 4) as (left, top, right, bottom), or points (..., 2) as (x, y), in pixels from the upper
-                left corner.
-
-        Returns:
-            Boxes or points as a float tensor of the same shape.
-
-        Raises:
-            InvalidArgumentError: if ``boxes`` is not a tensor of this shape.
+        A box in the padding lies outside the original image, so its coordinates can be negative. The argument, the
+        result and errors are as in `move_boxes`.
 
         Example:
             >>> import torch

@@ -153,11 +153,7 @@ def resized_crop(images: Tensor, top: int, left: int, height: int, width: int, s
     """Crop images to a window and resize the result: `crop`, followed by `resize`.
 
     Args:
-        images: Tensor (..., C, H, W), `Frame`, `FrameBatch`, or nested dicts, lists and tuples of these.
-        top: First row of the window.
-        left: First column of the window.
-        height: Number of rows of the window.
-        width: Number of columns of the window.
+        images, top, left, height, width: As in `crop`.
         size: (height, width) of the result.
 
     Returns:

@@ -105,11 +105,10 @@ class DetectionDataset(_BoxesByClass):
             list of polygons, or just a list if all polygons have the class "words". Other keys, such as
             ``img_dimensions``, are ignored.
         use_polygons: Whether to keep all four points. If ``False``, boxes are axis-aligned and enclose the points.
-        **kwargs: ``img_transforms`` and ``sample_transforms``, functions that change a sample; see `AbstractDataset`.
+        **kwargs: As for `RecognitionDataset`.
 
     Raises:
-        SourceNotFoundError: (a FileNotFoundError) The folder, the file or an image is missing.
-        OpenError: The file is not JSON.
+        SourceNotFoundError, OpenError: See `RecognitionDataset`.
         InvalidArgumentError: The ``polygons`` of a page are missing or invalid.
 
     Example:
@@ -165,12 +164,10 @@ class LayoutDataset(_BoxesByClass):
         img_folder: Folder of the pages.
         label_path: A JSON file, ``{"page.png": {"polygons": [...], "classes": [...]}, ...}``, with polygons of four
             points ``[x, y]`` in pixels, and the class name of each polygon.
-        use_polygons: Whether to keep all four points. If ``False``, boxes are axis-aligned and enclose the points.
-        **kwargs: ``img_transforms`` and ``sample_transforms``, functions that change a sample; see `AbstractDataset`.
+        use_polygons, **kwargs: As for `DetectionDataset`.
 
     Raises:
-        SourceNotFoundError: (a FileNotFoundError) The folder, the file or an image is missing.
-        OpenError: The file is not JSON.
+        SourceNotFoundError, OpenError: See `RecognitionDataset`.
         InvalidArgumentError: The ``polygons`` or ``classes`` of a page are missing or invalid.
 
     Example:
@@ -195,13 +192,7 @@ class LayoutDataset(_BoxesByClass):
         Args:
             polygons: Polygons of four points ``[x, y]`` in pixels.
             class_names: The class name of each polygon.
-            use_polygons: Whether to keep all four points. If ``False``, boxes are axis-aligned and enclose the points.
-            np_dtype: NumPy dtype of the boxes.
-            place: Name of the page in error messages.
-
-        Returns:
-            The pair (boxes, names): an array of N boxes in pixels, and a list of N class names. The array is (N, 4) as
-            (xmin, ymin, xmax, ymax) or, with ``use_polygons``, (N, 4, 2).
+            use_polygons, np_dtype, place: As in `DetectionDataset.format_polygons`, like the result.
 
         Raises:
             InvalidArgumentError: The numbers of polygons and classes differ, or a polygon does not have four points.
@@ -227,11 +218,10 @@ class OCRDataset(AbstractDataset):
             ...]}, ...}``, with coordinates in fractions of the page's width and height. Only the first four numbers of
             ``geometry`` are used.
         use_polygons: Whether to represent each box by its four corners (x, y), clockwise from the top left.
-        **kwargs: ``img_transforms`` and ``sample_transforms``, functions that change a sample; see `AbstractDataset`.
+        **kwargs: As for `RecognitionDataset`.
 
     Raises:
-        SourceNotFoundError: (a FileNotFoundError) The folder, the file or an image is missing.
-        OpenError: The file is not JSON.
+        SourceNotFoundError, OpenError: See `RecognitionDataset`.
         InvalidArgumentError: The ``typed_words`` of a page are missing or invalid.
 
     Example:

@@ -358,9 +358,7 @@ class IMGUR5K(WordsInFolder):
     Args:
         img_folder: The folder ``images``.
         label_path: The file ``dataset_info/imgur5k_annotations.json``.
-        train: Whether to load the training part instead of the test part.
-        use_polygons, recognition_task, detection_task: Select the form of the boxes and targets, as for `FUNSD`.
-        **kwargs: ``img_transforms`` and ``sample_transforms``, functions that change a sample; see `AbstractDataset`.
+        train, use_polygons, recognition_task, detection_task, **kwargs: As for `COCOTEXT`.
 
     Raises:
         SourceNotFoundError: The folder or the file is missing.
@@ -492,12 +490,7 @@ class IIITHWS(_SingleWords):
     Args:
         img_folder: The folder ``Images_90K_Normalized``.
         label_path: The file ``IIIT-HWS-90K.txt``, which has the name of an image and its text in each line.
-        train: Whether to load the training part instead of the test part.
-        **kwargs: ``img_transforms`` and ``sample_transforms``, functions that change a sample; see `AbstractDataset`.
-
-    Raises:
-        SourceNotFoundError: The folder or the file is missing.
-        InvalidArgumentError: A line of the label file has no text.
+        train, **kwargs: As for `MJSynth`, like the errors.
     """
 
     _EXPECTED = "the name of a picture and its text"

@@ -220,12 +220,7 @@ class WordGenerator(_TextGenerator):
         num_samples: Number of samples.
         cache_samples: Whether to draw all words when the dataset is created, and keep the images. An index then always
             returns the same word.
-        font_family: Name of an installed font, path of a font file, or a list of these. By default, installed fonts
-            that together have as many characters of the vocabulary as possible.
-        img_transforms: A function that takes a `Sample` and returns a `Sample`. It is called before
-            ``sample_transforms``, and should change only the image.
-        sample_transforms: A function that takes a `Sample` and returns a `Sample`. It is called after
-            ``img_transforms``.
+        font_family, img_transforms, sample_transforms: As for `CharacterGenerator`.
 
     Raises:
         InvalidArgumentError: The vocabulary is empty, or a number of characters or samples is out of range.

@@ -148,8 +148,7 @@ class _Exports(Element, Generic[_HocrType]):
         """Export as a table of 12 columns separated by tabs, like the output of ``tesseract image out tsv``.
 
         Args:
-            direction: Reading direction: 'auto' (detected from the text), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            reading_order: Whether to sort the content into reading order. If ``False``, it keeps the stored order.
+            direction, reading_order: As in `export_as_alto`.
 
         Returns:
             The table as a ``str``, with the column names in the first line.
@@ -253,11 +252,7 @@ class _PageExports(_Exports[tuple[bytes, ElementTree]]):
 
         Args:
             file_title: The title of the file.
-            direction: Reading direction: 'auto' (detected from the text), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            reading_order: Whether to sort the content into reading order. If ``False``, it keeps the stored order.
-
-        Returns:
-            The pair (file, tree): the file as UTF-8 ``bytes``, and the same content as an ``ElementTree``.
+            direction, reading_order: As in `export_as_alto`, like the result.
         """
         return XMLExporter().export_page(self, file_title=file_title, direction=direction, reading_order=reading_order)
 

@@ -394,10 +394,7 @@ class ObjectDetectionMetric:
         """Add the boxes of one page to the counts.
 
         Args:
-            gt_boxes, pred_boxes: True boxes, (N, 4), or (N, 4, 2) with ``use_polygons``, and M predicted boxes in the
-                same form and unit.
-            gt_labels: Array (N,) of the class indices of the true boxes.
-            pred_labels: Array (M,) of the class indices of the predicted boxes.
+            gt_boxes, pred_boxes, gt_labels, pred_labels: Boxes and class indices, as in `DetectionMetric.update`.
             pred_scores: Array (M,) of the scores of the predicted boxes. Higher scores mean more confidence.
 
         Raises:

@@ -46,13 +46,7 @@ _SHARPNESS = 50.0
 
 
 class DBPostProcessor(DetectionPostProcessor):
-    """Converts the probability maps of a `DBNet` to boxes, in the format of `DetectionPostProcessor`.
-
-    Args:
-        box_thresh: Boxes with a lower score, in [0, 1], are dropped.
-        bin_thresh: Pixels of at least this probability, in [0, 1], are text.
-        assume_straight_pages: Return axis-aligned boxes; otherwise return rectangles at any angle.
-    """
+    """Converts the probability maps of a `DBNet` to boxes; the arguments are those of `DetectionPostProcessor`."""
 
     def __init__(self, box_thresh: float = 0.1, bin_thresh: float = 0.3, assume_straight_pages: bool = True) -> None:
         super().__init__(box_thresh, bin_thresh, assume_straight_pages)

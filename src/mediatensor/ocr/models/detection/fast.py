@@ -44,14 +44,9 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class FASTPostProcessor(DetectionPostProcessor):
-    """Converts the probability maps of a `FAST` to boxes, in the format of `DetectionPostProcessor`.
+    """Converts the probability maps of a `FAST` to boxes; the arguments are those of `DetectionPostProcessor`.
 
     Boxes are enlarged less than for other networks, because text has its full size in these maps.
-
-    Args:
-        bin_thresh: Pixels of at least this probability, in [0, 1], are text.
-        box_thresh: Boxes with a lower score, in [0, 1], are dropped.
-        assume_straight_pages: Return axis-aligned boxes; otherwise return rectangles at any angle.
     """
 
     unclip_ratio = 1.0

@@ -38,13 +38,7 @@ _HEAD = ("classifier.6.weight", "classifier.6.bias")
 
 
 class LinkNetPostProcessor(DetectionPostProcessor):
-    """Converts the probability maps of a `LinkNet` to boxes, in the format of `DetectionPostProcessor`.
-
-    Args:
-        bin_thresh: Pixels of at least this probability, in [0, 1], are text.
-        box_thresh: Boxes with a lower score, in [0, 1], are dropped.
-        assume_straight_pages: Return axis-aligned boxes; otherwise return rectangles at any angle.
-    """
+    """Converts the probability maps of a `LinkNet` to boxes; the arguments are those of `DetectionPostProcessor`."""
 
     def __init__(self, bin_thresh: float = 0.1, box_thresh: float = 0.1, assume_straight_pages: bool = True) -> None:
         super().__init__(box_thresh, bin_thresh, assume_straight_pages)

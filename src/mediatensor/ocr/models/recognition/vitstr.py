@@ -38,15 +38,7 @@ class ViTSTRPostProcessor(SequencePostProcessor):
 class ViTSTR(RecognitionModel):
     """ViTSTR (Atienza, "Vision Transformer for Fast and Efficient Scene Text Recognition", 2021).
 
-    The arguments that are not listed here are the same as for `CRNN`.
-
-    Args:
-        feature_extractor: The backbone, which maps images to ``{"features": (N, 1 + patches, D)}``: the features of a
-            class token and of all patches.
-        embedding_units: Width D of the features.
-        max_length: Maximum number of characters of a word. One more step is decoded, for the end token. If a word has
-            no end token, it has ``max_length + 1`` characters.
-        input_shape: Channels, height and width of the images.
+    The arguments are the same as for `PARSeq`.
 
     Example:
         >>> import torch

@@ -38,16 +38,7 @@ def table_predictor(
         pretrained: Load weights from a file on this machine; see `find_weights`. You must download them yourself,
             because no package contains them.
         assume_straight_pages: Return axis-aligned boxes; otherwise return the four corners of each cell.
-        preserve_aspect_ratio: Scale both sides of an image equally, and pad it; otherwise stretch it.
-        symmetric_pad: Pad equally on opposite sides; otherwise only on the right and below.
-        batch_size: Maximum number of images in a batch.
-        **kwargs: ``mean`` and ``std`` replace those in the model's ``cfg``. ``pretrained_backbone`` is accepted, but
-            has no effect, as in docTR.
-
-    Raises:
-        InvalidArgumentError: The architecture is unknown.
-        WeightsNotFoundError: ``pretrained`` is true, but the weights file is not on this machine.
-        WeightsError: The checkpoint is damaged, or is made for another network.
+        preserve_aspect_ratio, symmetric_pad, batch_size, **kwargs: As for `layout_predictor`, like the errors.
 
     Example:
         >>> import numpy as np

@@ -64,11 +64,7 @@ class VideoTextPredictor(nn.Module):
     Args:
         det_predictor: Predictor that detects lines of text, from `detection_predictor`.
         reco_predictor: Predictor that recognises lines of text, from `recognition_predictor`.
-        region: (xmin, ymin, xmax, ymax) of the region to read, relative to the frame, in [0, 1]; ``None`` for the whole
-            frame.
-        kinds: The kinds of text to return: ``"caption"``, ``"overlay"``, ``"scene"`` and ``"slide"``, which `TextTrack`
-            explains. ``None`` returns all kinds.
-        min_confidence: Texts with a lower confidence, in [0, 1], are dropped.
+        region, kinds, min_confidence: As for `video_text_predictor`.
 
     Raises:
         InvalidArgumentError: An argument is invalid, or the detector or recogniser is for single words rather than
