@@ -31,7 +31,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mediatensor.ocr.models._lines.words import GREATEST, LEAST
+from mediatensor.ocr.models._lines.words import (
+    GREATEST,
+    GREATEST_HEIGHT,
+    LEAST,
+    LEAST_HEIGHT,
+    OF_ALL,
+    OF_LEAST,
+    OFFSET,
+)
 
 from ..shared.machine import machine_stamp
 from ..shared.options import make_parser
@@ -55,11 +63,13 @@ class ReadWord:
     Attributes:
         characters: The confidence of each character, as the recogniser gave it.
         confidence: That of the word, in [0, 1].
+        height: The median height of the words of its line, in pixels.
         right: Whether its text is right; None if there is no true word in its place.
     """
 
     characters: tuple[float, ...]
     confidence: float
+    height: float
     right: bool | None
 
 
@@ -198,7 +208,12 @@ def judged_page(
             name,
             number,
             tuple(
-                ReadWord(tuple(c.confidence for c in word.characters), word.confidence, judge(own.text, own.box, truth))
+                ReadWord(
+                    tuple(character.confidence for character in word.characters),
+                    word.confidence,
+                    float(np.median([own.box[3] - own.box[1] for own in own_words])),
+                    judge(own.text, own.box, truth),
+                )
                 for word, own in zip(line.words, own_words, strict=True)
             ),
             line.confidence,
@@ -306,52 +321,27 @@ def _mean_of_characters(words: Sequence[ReadWord]) -> float:
 
 
 def fit(read: Sequence[ReadLine]) -> dict[str, float]:
-    """Fit the constants of ``ocr/models/_lines/words.py``, and ``OTHER_WORDS_EXPONENT`` of ``_elements/elements.py``.
+    """Fit how the height of print changes the confidence of words: two numbers of ``ocr/models/_lines/words.py``.
 
-    Each set of pages weighs the same. The numbers maximise the likelihood.
+    Each set of pages weighs the same. The numbers maximise the likelihood among the points of a grid.
     """
-    import torch
+    rows = [
+        (_log_odds(min(word.characters)), _log_of_all(word.characters), word.height, float(word.right or 0), line.pages)
+        for line in read
+        for word in line.known_words
+    ]
+    numbers = Counter(name for *_, name in rows)
+    least, of_all, heights, right = np.array([row[:4] for row in rows]).T
+    weights = np.array([1 / numbers[name] for *_, name in rows])
+    heights = heights.clip(LEAST_HEIGHT, GREATEST_HEIGHT)
 
-    sets, words = zip(*((line.pages, word) for line in read for word in line.known_words), strict=True)
-    weights = torch.tensor([1 / sets.count(name) for name in sets], dtype=torch.float64)
-    least = torch.tensor([_log_odds(min(word.characters)) for word in words], dtype=torch.float64)
-    product = torch.tensor([_log_of_all(word.characters) for word in words], dtype=torch.float64)
-    right = torch.tensor([bool(word.right) for word in words], dtype=torch.float64)
-    free = torch.tensor([0.0, 0.0, 0.0, 4.0], dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.LBFGS([free], max_iter=500, line_search_fn="strong_wolfe")
+    def loss(usual: float, exponent: float) -> float:
+        odds = OFFSET + OF_LEAST * (heights / usual) ** exponent * least + OF_ALL * of_all
+        return float(weights @ np.logaddexp(0, np.where(right, -odds, odds)))
 
-    def closure() -> torch.Tensor:
-        optimizer.zero_grad()
-        # Exponentials keep the weights positive: a more confident character never lowers the word's confidence.
-        odds = free[0] + free[1].exp() * least + free[2].exp() * product
-        p = (free[3].sigmoid() * odds.sigmoid()).clamp(1e-6, 1 - 1e-6)
-        loss = -(weights * (right * p.log() + (1 - right) * (1 - p).log())).sum()
-        loss.backward()
-        return loss
-
-    optimizer.step(closure)
-    offset, of_least, of_all, ceiling = free.tolist()
-    found = {
-        "OFFSET": offset, "OF_LEAST": math.exp(of_least), "OF_ALL": math.exp(of_all),
-        "MAX_CONFIDENCE": 1 / (1 + math.exp(-ceiling)),
-    }  # fmt: skip
-
-    def confidence(word: ReadWord) -> float:
-        known = found["OF_LEAST"] * _log_odds(min(word.characters)) + found["OF_ALL"] * _log_of_all(word.characters)
-        return found["MAX_CONFIDENCE"] / (1 + math.exp(-found["OFFSET"] - known))
-
-    lines = [(line, sorted(map(confidence, line.words))) for line in read if line.right is not None]
-    numbers = Counter(line.pages for line, _ in lines)
-
-    def loss_of(others: float) -> float:
-        total = 0.0
-        for line, (least_sure, *surer) in lines:
-            odds = _log_odds(least_sure) + others * _log_of_all(surer)
-            total += math.log1p(math.exp(-odds if line.right else odds)) / numbers[line.pages]
-        return total
-
-    found["OTHER_WORDS_EXPONENT"] = min((step / 50 for step in range(201)), key=loss_of)
-    return found
+    points = ((usual / 2, step / 20) for usual in range(20, 100) for step in range(41))
+    usual, exponent = min(points, key=lambda point: loss(*point))
+    return {"USUAL_HEIGHT": usual, "HEIGHT_EXPONENT": exponent}
 
 
 def _log_of_all(confidences: Iterable[float]) -> float:

@@ -10,7 +10,7 @@ import pytest
 from mediatensor.ocr.io import Line, Page, Word
 from mediatensor.ocr.models._lines.words import word_confidence
 from ocr_pages import RenderedPage, render_page
-from ocr_reading import reader, words_of
+from ocr_reading import reader, text_page, words_of
 
 
 def test_word_confidence_grows_with_every_character() -> None:
@@ -24,6 +24,34 @@ def test_word_confidence_grows_with_every_character() -> None:
     assert word_confidence([0.95] * 12) < word_confidence([0.95] * 3)
     assert word_confidence([0.0]) < 0.05
     assert 0.97 < word_confidence([1.0] * 5) < 1
+
+
+def test_word_confidence_grows_with_the_height_of_print_unless_a_character_is_doubtful() -> None:
+    heights = np.arange(2, 60)
+    sure = np.array([word_confidence([0.99, 0.9], float(height)) for height in heights])
+    assert (np.diff(sure) >= 0).all()
+    assert sure[0] < 0.75 < 0.85 < sure[-1]
+    # Below 10 pixels and above 38, height says nothing more.
+    assert np.ptp(sure[heights <= 10]) == np.ptp(sure[heights >= 38]) == 0
+    doubtful = [word_confidence([0.99, 0.4], float(height)) for height in heights]
+    assert doubtful[-1] < doubtful[0]
+
+
+@pytest.mark.parametrize("font_size", [8, 14, 22])
+def test_confidences_of_a_page_follow_from_its_characters_and_the_height_of_its_words(font_size: float) -> None:
+    sheet = text_page("Delivery note 2048", "Total: 1,250.00", font_size=font_size)
+    (page,) = reader()([sheet.image]).pages
+    lines = [line for block in page.blocks for line in block.lines]
+    assert len(lines) == 2
+    for line in lines:
+        boxes = np.array([word.geometry for word in line.words]) * (sheet.image.shape[1], sheet.image.shape[0])
+        height = float(np.median(boxes[:, 1, 1] - boxes[:, 0, 1]))
+        for word in line.words:
+            shares = np.clip([character.confidence for character in word.characters], 1e-4, 1 - 1e-5)
+            weight = 0.63 * (np.clip(height, 10, 38) / 22) ** 0.65
+            odds = np.exp(0.34) * (shares.min() / (1 - shares.min())) ** weight * np.prod(shares) ** 0.65
+            assert word.confidence == pytest.approx(odds / (1 + odds), abs=2e-3)
+        assert line.confidence == pytest.approx(np.prod([word.confidence for word in line.words]))
 
 
 @cache
@@ -76,15 +104,14 @@ def line_of(*confidences: float) -> Line:
     return Line([Word("a", value, ((0.1, 0.1), (0.2, 0.2)), 1.0, turn) for value in confidences])
 
 
-def test_line_confidence_is_between_least_word_and_product() -> None:
-    assert 0.9 * 0.5 * 0.8 < line_of(0.9, 0.5, 0.8).confidence < 0.5
+def test_line_confidence_is_the_product_of_its_words() -> None:
+    assert line_of(0.9, 0.5, 0.8).confidence == pytest.approx(0.36)
     for value in (0.0, 0.2, 0.5, 0.9, 1.0):
         assert line_of(value).confidence == pytest.approx(value)
-    for value in (0.8, 0.9, 0.98):
-        assert value**8 < line_of(*[value] * 8).confidence < value
     assert Line([]).confidence == 0.0
     assert line_of(0.0, 1.0).confidence == 0.0
     assert line_of(1.0, 1.0).confidence == 1.0
+    assert line_of(1.2, -0.1, 1.0).confidence == 0.0
     assert "confidence" not in line_of(0.9).export()
 
 

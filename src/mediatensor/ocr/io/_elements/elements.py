@@ -294,22 +294,9 @@ _CHECKS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 _EXPECTED: dict[str, _Expected] = {key: (fits, words) for keys, fits, words in _CHECKS for key in keys.split()}
 
 
-# The odds that a line is right are computed as the odds of its least certain word, times the product of the other
-# words' confidences to this power; see `Line.confidence`. `benchmarks.calibration.confidences --fit` fits the power.
-OTHER_WORDS_EXPONENT = 1.6
-
-
-def line_confidence(confidences: Iterable[float]) -> float:
-    """Return the probability that all words of a line were read correctly. ``confidences`` are the words' confidences.
-
-    The result is 0.0 if there are no words.
-    """
-    known = sorted(min(max(confidence, 0.0), 1.0) for confidence in confidences)
-    if not known or not known[0]:
-        return 0.0
-    # The odds of p are p / (1 - p). In this form, a confidence of 1.0 does not divide by zero.
-    least, others = known[0], math.prod(known[1:]) ** OTHER_WORDS_EXPONENT
-    return least * others / (least * others + 1 - least)
+def line_confidence(confidences: Sequence[float]) -> float:
+    """Return the probability that all words of a line were read correctly, or 0.0 if there are no words."""
+    return math.prod(min(max(confidence, 0.0), 1.0) for confidence in confidences) if confidences else 0.0
 
 
 class TextElement(Element):
@@ -502,14 +489,12 @@ class Line(Element):
     def confidence(self) -> float:
         """The probability that all words of the line were read correctly, in [0, 1]; 0.0 if there are no words.
 
-        For a single word, it is the confidence of this word. For several words, it is more than the product of their
-        confidences, because the words of a line are often either all correct or all wrong. The higher the confidence
-        of any word, the higher the result.
+        It is the product of the words' confidences.
 
         The result is a probability only if the confidences of the words are probabilities. Those of the default
         recogniser are probabilities; those of docTR's architectures are not.
         """
-        return line_confidence(word.confidence for word in self.words)
+        return line_confidence([word.confidence for word in self.words])
 
     def render(self) -> str:
         """Return the text of the line: its words, separated by spaces."""

@@ -315,7 +315,9 @@ def read_page_lines(
     lines = turn_quads(quads, turns)
     known = _with_known_words(known)
     known |= _without_blanks(page, lines, known)
-    known |= _with_points(scale_to_pixels(lines, (page.shape[1], page.shape[2])), known)
+    size = page.shape[1], page.shape[2]
+    in_pixels = scale_to_pixels(lines, size)
+    known |= _with_points(in_pixels, known)
     adds_colons = _may_return(model, ":")
     adds_boxes = signs_outside and _may_return(model, EMPTY_BOX + TICKED_BOX)
     grey = _grey_page(page, lines) if len(lines) and (adds_colons or adds_boxes) else None
@@ -325,18 +327,18 @@ def read_page_lines(
         known = {index: replace(reading, script=None) for index, reading in known.items()}
     reasons = [_reason_unread(known[index], min_confidence) for index in range(len(quads))]
     kept = [index for index, reason in enumerate(reasons) if reason in (None, "gaps")]
-    words = _words_of(lines, scores, turns, known, kept, straight)
+    heights = line_sizes(in_pixels)[1].tolist()
+    confidences = [known[index].confidences(height) for index, height in enumerate(heights)]
+    words = _words_of(lines, scores, turns, known, confidences, kept, straight)
     if adds_boxes and grey is not None and words.texts:
         letters = lines[[reason in ("script", "low confidence") for reason in reasons]]
         words = _with_check_boxes(words, letters, grey)
-    size = page.shape[1], page.shape[2]
     signs = scale_to_pixels(as_quads(words.boxes[[value in CHECK_BOXES for value, _ in words.texts]]), size)
     for index, (line, visible, reason) in enumerate(zip(lines, lines.clip(0, 1), reasons, strict=True)):
         reading = known[index]
-        if reason == "gaps" and not _has_gaps(reading, scale_to_pixels(line, size), signs):
+        if reason == "gaps" and not _has_gaps(reading, in_pixels[index], signs):
             reason = None
-        confidence = line_confidence(word.confidence for word in reading.words)
-        words.found.append(FoundLine(line, reading.text, confidence, reason))
+        words.found.append(FoundLine(line, reading.text, line_confidence(confidences[index]), reason))
         if reason is not None:
             (geometry,) = geometries_of(boxes_around(visible[None]) if straight else visible[None])
             words.unread.append(UnreadLine(geometry, reason, reading.text, reading.share_right, reading.script))
@@ -658,21 +660,23 @@ def _words_of(
     scores: npt.NDArray[np.floating],
     turns: IntArray,
     readings: Mapping[int, LineReading],
+    confidences: Sequence[Sequence[float]],
     kept: Sequence[int],
     straight: bool,
 ) -> ClassWords:
-    found = [(index, word) for index in kept for word in readings[index].words]
-    corners = np.array([place_boxes(lines[index], np.array([word.box]))[0] for index, word in found]).reshape(-1, 4, 2)
+    found = [(index, *pair) for index in kept for pair in zip(readings[index].words, confidences[index], strict=True)]
+    corners = [place_boxes(lines[index], np.array([word.box]))[0] for index, word, _ in found]
+    quads_of_words = np.array(corners).reshape(-1, 4, 2)
     characters: list[Sequence[Character]] = []
-    for index, word in found:
+    for index, word, _ in found:
         quads = place_boxes(lines[index], np.array(word.boxes))
         places = geometries_of(boxes_around(quads) if straight else quads)
         characters.append([Character(*one) for one in zip(word.value, word.confidences, places, strict=True)])
     return ClassWords(
-        boxes_around(corners) if straight else corners,
-        np.array([float(scores[index]) for index, _ in found]),
-        [(word.value, word.confidence) for _, word in found],
-        [{"value": signed_turn(int(turns[index])), "confidence": None} for index, _ in found],
-        np.array([index for index, _ in found], dtype=np.int64),
+        boxes_around(quads_of_words) if straight else quads_of_words,
+        np.array([float(scores[index]) for index, _, _ in found]),
+        [(word.value, confidence) for _, word, confidence in found],
+        [{"value": signed_turn(int(turns[index])), "confidence": None} for index, _, _ in found],
+        np.array([index for index, _, _ in found], dtype=np.int64),
         characters,
     )

@@ -48,6 +48,7 @@ from .words import (
     sort_words,
     split_line,
     without_blanks,
+    word_confidence,
 )
 
 # For the effect of each number and predicate, see benchmarks/results/ocr_rules.md.
@@ -175,8 +176,14 @@ class LineReading:
 
     @property
     def share_right(self) -> float:
-        """The share of the words that is expected to be correct; 0 if there are no words."""
+        """The share of the words that is expected to be correct at a usual height of print; 0 if there are no words."""
         return sum(word.confidence for word in self.words) / max(len(self.words), 1)
+
+    def confidences(self, height: float) -> list[float]:
+        """Return the probability that each word is right, for a line that is ``height`` pixels high on the page."""
+        heights = [word.box[3] - word.box[1] for word in self.words]
+        usual = height * float(np.median(heights)) if heights else height
+        return [word_confidence(word.confidences, usual) for word in self.words]
 
     @property
     def num_right(self) -> float:

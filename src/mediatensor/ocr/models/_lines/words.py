@@ -16,8 +16,10 @@ distances between letters; see `find_letterspaced_spaces`.
 The confidence of a word is computed from its characters. Networks are overconfident (Guo et al., "On Calibration of
 Modern Neural Networks", 2017, https://arxiv.org/abs/1706.04599). Therefore a second logistic function computes
 the probability that a word is correct from the confidences of its characters (Platt, "Probabilistic Outputs for Support
-Vector Machines", 1999). The command ``python -m benchmarks.calibration.confidences --fit`` fits this function and shows
-its accuracy.
+Vector Machines", 1999). The smaller the print, the more overconfident is the network. Therefore the log odds of the
+least certain character are divided by a temperature (Guo et al.) that depends on the height of the words, in pixels.
+The command ``python -m benchmarks.calibration.confidences --fit`` fits this dependence, and shows the accuracy of the
+whole function.
 """
 
 from __future__ import annotations
@@ -44,7 +46,13 @@ OFFSET, OF_LEAST, OF_ALL = 0.34, 0.63, 0.65
 and the weight of the log of the product of all confidences.
 """
 MAX_CONFIDENCE = 0.983
-"""Upper limit of word confidences, measured on scanned pages."""
+"""Upper limit of word confidences if the height of the words is not known, measured on scanned pages."""
+USUAL_HEIGHT, HEIGHT_EXPONENT = 22, 0.65
+"""The weight of the least certain character is multiplied by the words' height, relative to the usual height in pixels,
+to this power.
+"""
+LEAST_HEIGHT, GREATEST_HEIGHT = 10, 38
+"""Heights are limited to this range. The lines of higher words are reduced before they are read, to 48 pixels."""
 FloatArray = npt.NDArray[np.float64]
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom as fractions of the line's image."""
@@ -120,16 +128,24 @@ _LEFT_TO_RIGHT = re.compile(r"[a-zA-Z0-9:*./%+-]")
 """Characters that read from left to right within right-to-left text."""
 
 
-def word_confidence(confidences: Sequence[float]) -> float:
+def word_confidence(confidences: Sequence[float], height: float | None = None) -> float:
     """Compute the probability that a word is correct from the confidences of its one or more characters.
+
+    ``height`` is the median height of the boxes of the line's words on the page, in pixels.
 
     >>> round(word_confidence([0.999, 0.998, 0.999]), 2), round(word_confidence([0.999, 0.6, 0.999]), 2)
     (0.97, 0.56)
+    >>> [round(word_confidence([0.9, 0.8], height), 2) for height in (12, 24)]
+    [0.67, 0.74]
     """
     known = [min(max(confidence, LEAST), GREATEST) for confidence in confidences]
     least = min(known)
-    odds = OFFSET + OF_LEAST * math.log(least / (1 - least)) + OF_ALL * sum(map(math.log, known))
-    return MAX_CONFIDENCE / (1 + math.exp(-odds))
+    weight, limit = OF_LEAST, MAX_CONFIDENCE
+    if height is not None:
+        weight *= (min(max(height, LEAST_HEIGHT), GREATEST_HEIGHT) / USUAL_HEIGHT) ** HEIGHT_EXPONENT
+        limit = 1.0
+    odds = OFFSET + weight * math.log(least / (1 - least)) + OF_ALL * sum(map(math.log, known))
+    return limit / (1 + math.exp(-odds))
 
 
 @dataclass(frozen=True)
