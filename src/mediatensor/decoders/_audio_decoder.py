@@ -492,17 +492,7 @@ class WavDecoder(Closing):
         )
 
     def get_samples_played_in_ranges(self, ranges: Iterable[tuple[float, float | None]]) -> list[AudioSamples]:
-        """Return the samples of several ranges, in the order of ``ranges``.
-
-        Args:
-            ranges: Pairs of (start, stop) in seconds, see `get_samples_played_in_range`.
-
-        Returns:
-            A list of `AudioSamples`, one for each range: ``data`` float32 (channels, samples).
-
-        Raises:
-            InvalidArgumentError: before reading, if an item is not a valid pair.
-            StreamError, OutOfRangeError, ReadError, ClosedError: see `get_samples_played_in_range`.
+        """Return the samples of several ranges, as `AudioDecoder.get_samples_played_in_ranges` does.
 
         Example:
             >>> import torch

@@ -251,12 +251,10 @@ def write_jpeg(input: Tensor, filename: Any, quality: int = 75) -> None:
     """Write an image as a JPEG file.
 
     Args:
-        input: A uint8 tensor (C, H, W) with C = 1 (gray) or 3 (RGB).
+        input, quality: One image, and its quality; see `encode_jpeg`, also for errors.
         filename: Path of the file. An existing file is replaced.
-        quality: JPEG quality from 1 to 100.
 
     Raises:
-        InvalidArgumentError: if ``input`` is not such an image, or ``quality`` is not between 1 and 100.
         WriteError: if the file cannot be written.
 
     Example:
@@ -292,12 +290,10 @@ def write_png(input: Tensor, filename: Any, compression_level: int = 6) -> None:
     """Write an image as a PNG file.
 
     Args:
-        input: A uint8 or uint16 tensor (C, H, W) with 1 to 4 channels; see `encode_png`.
+        input, compression_level: The image, and its compression; see `encode_png`, also for errors.
         filename: Path of the file. An existing file is replaced.
-        compression_level: 0 (no compression) to 9 (smallest file, slowest).
 
     Raises:
-        InvalidArgumentError: if ``input`` is not such an image, or ``compression_level`` is not between 0 and 9.
         WriteError: if the file cannot be written.
 
     Example:

@@ -202,9 +202,7 @@ class DocArtefacts(VisionDataset):
     int64 array (N,): the class of each box as an index into `CLASSES`.
 
     Args:
-        train: Whether to load the training part instead of the test part.
-        use_polygons: Whether boxes are four corners (x, y), clockwise from the top left, instead of axis-aligned.
-        **kwargs: Further arguments of `VisionDataset`, such as ``cache_dir`` and ``img_transforms``.
+        train, use_polygons, **kwargs: As for `FUNSD`.
 
     Raises:
         SourceNotFoundError: The files are not on this machine. The message explains where to get and put them.

@@ -237,9 +237,7 @@ def drawn_pages(
         text_unit: Whether ``extra["boxes"]`` has a box around each ``"word"`` or each ``"line"``.
         margin: Margin around the ink of a word or line, in line heights. With the default, boxes are similar to boxes
             drawn by people.
-        fonts: Font files and folders of font files; by default the fonts installed on this machine. With the default,
-            the same seed gives different pages on machines with other fonts.
-        seed: Random seed; see `MediaDataset` for ``None``.
+        fonts, seed: As for `drawn_lines`.
 
     Raises:
         InvalidArgumentError: An argument is invalid.

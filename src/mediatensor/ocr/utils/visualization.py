@@ -163,15 +163,10 @@ def create_obj_patch(geometry: Any, page_dimensions: tuple[int, int], **kwargs: 
     Args:
         geometry: The box, relative to the page: ``((xmin, ymin), (xmax, ymax))``, or four corners (x, y). Tuples, lists
             and arrays are accepted.
-        page_dimensions: (height, width) of the page in pixels.
-        **kwargs: Label and style: arguments of `rect_patch` and `polygon_patch`.
+        page_dimensions, **kwargs: Page size, label and style, as for `rect_patch`, like the errors.
 
     Returns:
         A rectangle or a polygon in pixel coordinates of the page.
-
-    Raises:
-        InvalidArgumentError: if the geometry does not have this form.
-        MissingDependencyError: if matplotlib is not installed.
 
     Example:
         >>> from mediatensor.ocr.utils.visualization import create_obj_patch

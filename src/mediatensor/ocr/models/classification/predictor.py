@@ -111,16 +111,7 @@ class LinePageOrientation(nn.Module):
 
     @torch.inference_mode()
     def forward(self, inputs: Iterable[Image]) -> Orientations:
-        """Predict the orientation of each page.
-
-        Args:
-            inputs: A list or batch of pages: arrays (H, W, 3), or tensors (3, H, W) or (H, W, 3), as uint8 or as floats
-                in [0, 1].
-
-        Returns:
-            A list of three lists, each with one item for each page: the class (an index into 0, -90, 180, 90), the
-            clockwise rotation in degrees, and the confidence in [0, 1], rounded to two decimals.
-        """
+        """Predict the orientation of each page; images and the result are as in `OrientationPredictor.forward`."""
         images = upload_images(as_images(inputs), next(self.classifier.parameters()).device)
         located = self.detector.locate(images, rotated=True)
         turns = [

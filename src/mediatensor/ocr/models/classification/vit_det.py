@@ -151,24 +151,18 @@ class VisionDetectionTransformer(nn.Sequential, Classifier):
     """A vision transformer for detection, in which some layers divide the image into 4 x 4 windows for attention.
 
     See Li et al., "Exploring Plain Vision Transformer Backbones for Object Detection", 2022,
-    https://arxiv.org/abs/2203.16527.
+    https://arxiv.org/abs/2203.16527. Arguments that are not listed here are the same as for `VisionTransformer`.
 
     Args:
-        d_model: Number of feature channels.
-        num_layers: Number of layers.
-        num_heads: Number of attention heads.
         mlp_ratio: Inner width of the feed-forward layers, relative to ``d_model``.
-        patch_size: Height and width of a patch, in pixels.
         input_shape: Channels, height and width of the images. For images of other sizes, position embeddings are
             interpolated. The number of patches along each side must be a multiple of four.
         dropout: Probability that the branches of the last layer are skipped in training (stochastic depth). For earlier
             layers the probability is lower: it rises linearly from 0 at the first layer.
         window_block_indexes: Indices of the layers in which patches attend only to patches of the same window.
         out_feature_indexes: Indices of the layers whose features are returned; -1 is the last.
-        num_classes: Number of classes.
         include_top: Whether to include the classification layers, which return scores (N, classes). Otherwise the
             network returns a list of features (N, d_model, rows, columns), one for each of ``out_feature_indexes``.
-        cfg: Dictionary of preprocessing settings that predictors use, such as ``mean``, ``std`` and ``input_shape``.
     """
 
     def __init__(

@@ -149,13 +149,9 @@ class OnnxLineRecognizer(CtcLineRecognizer):
         return self.network(x).to(x.device, self.head.weight.dtype)
 
     def best_of_steps(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Find the most probable class of each step in the result of `features`, like `PPOCRRecognizer`.
+        """Find the most probable class of each step in the result of `features`, like `CtcLineRecognizer`.
 
         Probabilities that are NaN, which damaged weights can cause, are replaced with 0.
-
-        Returns:
-            Three tensors (N, T): the probability of the most probable class, float32; the class, int64; and the
-            probability of a space, float32.
         """
         probabilities, classes, spaces = super().best_of_steps(features)
         return probabilities.nan_to_num(0.0), classes, spaces.nan_to_num(0.0)

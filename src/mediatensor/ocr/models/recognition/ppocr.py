@@ -586,12 +586,7 @@ class PPOCRRecognizer(CtcLineRecognizer, OnnxNetwork):
         return self
 
     def features(self, x: Tensor) -> Tensor:
-        """Compute the features of each step along lines, (N, W / 8, 120), which are the input of the last layer.
-
-        Args:
-            x: Images of text lines, (N, 3, 48, W), with channels in the order BGR, normalised with the mean and std in
-                ``cfg``. W must be a multiple of 8.
-        """
+        """Compute the features of each step along lines, (N, W / 8, 120), as in `CtcLineRecognizer.features`."""
         x = F.avg_pool2d(self.blocks(self.stem(x)), (3, 2))
         shortcut, x = F.silu(self.shortcut(x)), F.silu(self.reduce(x))
         x = (x + F.silu(self.local(x))).squeeze(2).transpose(1, 2)

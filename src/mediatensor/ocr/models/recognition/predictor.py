@@ -91,12 +91,7 @@ class RecognitionPredictor(NetworkPredictor):
     def read(self, images: Sequence[Tensor], **kwargs: Any) -> list[tuple[str, float]]:
         """Recognise the text of crops that are known to be valid images; `forward` checks them first.
 
-        Args:
-            images: Tensors (3, H, W), uint8 or floats in [0, 1].
-            **kwargs: Further arguments of the model's ``forward``. They have no effect on models that recognise lines.
-
-        Returns:
-            A list with a pair for each crop: its text and a confidence in [0, 1].
+        ``images`` are tensors (3, H, W), uint8 or floats in [0, 1]. Options and the result are as in `forward`.
         """
         refuse_unknown_options(self.model, kwargs, ("return_preds",))
         return self._read_lines(images) if self.reads_lines else self._read_words(images, kwargs)
