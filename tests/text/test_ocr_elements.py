@@ -94,6 +94,18 @@ def test_missing_keys_are_named() -> None:
         Page.from_dict(page_of().export() | {"error": 5})
 
 
+@pytest.mark.parametrize("turn", [[32767, 1], "90", float("nan"), True])
+def test_a_stored_turn_is_a_number_of_degrees_or_none(turn: object) -> None:
+    exported = page_of(word("one", (0, 0, 10, 10))).export()
+    stored_word = exported["blocks"][0]["lines"][0]["words"][0]
+    for owner, key in ((exported, "orientation"), (stored_word, "crop_orientation")):
+        before, owner[key] = owner[key], {"value": turn, "confidence": None}
+        with pytest.raises(InvalidArgumentError, match=key):
+            Page.from_dict(exported)
+        owner[key] = before
+    Page.from_dict(exported)
+
+
 # Construction
 
 

@@ -274,6 +274,11 @@ def _is_mapping(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
+def _is_turn(value: object) -> bool:
+    turn = value.get("value") if isinstance(value, Mapping) else ""
+    return turn is None or (_is_number(turn) and math.isfinite(turn))
+
+
 _Expected = tuple[Callable[[Any], bool], str]
 _ANYTHING: _Expected = (lambda value: True, "anything")
 
@@ -288,7 +293,8 @@ _CHECKS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("dimensions", _is_size, "(height, width)"),
     ("geometry", _is_geometry, "two corners or four points (x, y)"),
     ("key_geometry", lambda value: value is None or _is_geometry(value), "None, two corners or four points (x, y)"),
-    ("orientation language crop_orientation", _is_mapping, "a dictionary of value and confidence"),
+    ("language", _is_mapping, "a dictionary of value and confidence"),
+    ("orientation crop_orientation", _is_turn, "a dictionary of value (degrees or None) and confidence"),
     ("predictions", lambda value: _is_mapping(value) and all(map(_is_list, value.values())), "a dictionary of lists"),
 )
 _EXPECTED: dict[str, _Expected] = {key: (fits, words) for keys, fits, words in _CHECKS for key in keys.split()}
