@@ -275,7 +275,7 @@ def _is_mapping(value: object) -> bool:
 
 
 def _is_turn(value: object) -> bool:
-    turn = value.get("value") if isinstance(value, Mapping) else ""
+    turn: Any = value.get("value") if isinstance(value, Mapping) else ""
     return turn is None or (_is_number(turn) and math.isfinite(turn))
 
 
