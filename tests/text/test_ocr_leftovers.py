@@ -310,3 +310,31 @@ def test_answers_on_blanks_have_no_underscores(face: str, size: int) -> None:
         y += 70
     lines = reader()([np.array(picture.convert("RGB"))]).render().split("\n")
     assert [line for line in lines if line] == [*map(" ".join, answers.items()), *names]
+
+
+def test_specks_far_from_text_are_no_words() -> None:
+    sentences = [sentence[:30].strip() for sentence in (*SENTENCES, *SENTENCES)]
+    sheet = render_text(sentences, dpi=100, font_size=12, margin=30)
+    height, width = sheet.image.shape[:2]
+    picture = Image.new("RGB", (width + 400, height + 160), "white")
+    picture.paste(Image.fromarray(sheet.image))
+    draw = ImageDraw.Draw(picture)
+    for x, y, slant in ((width + 200, 50, 2), (width + 320, 150, -2), (300, height + 80, 3)):
+        draw.line((x, y, x + slant, y + 8), fill="black", width=2)
+    (page,) = reader()([np.array(picture)]).pages
+    assert page.render().split() == " ".join(sentences).split()
+    assert {line.reason for line in page.unread if line.value} == {"low confidence"}
+    (page,) = reader(min_confidence=0.0)([np.array(picture)]).pages
+    assert len(page.render().split()) > len(" ".join(sentences).split())
+
+
+def test_single_letters_in_columns_are_words() -> None:
+    font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf"), 16)
+    picture = Image.new("L", (900, 300), 255)
+    draw = ImageDraw.Draw(picture)
+    for row in range(5):
+        draw.text((40, 10 + 22 * row), SENTENCES[0][:60], font=font, fill=0)
+    for number in range(12):
+        draw.text((60 + 260 * (number % 3), 130 + 40 * (number // 3)), "1iI?"[number % 4], font=font, fill=0)
+    read = reader()([np.array(picture.convert("RGB"))]).render().split()
+    assert [len(word) for word in read[-12:]] == [1] * 12

@@ -129,7 +129,8 @@ def ocr_predictor(
             page.
         vocab: The only characters that the recogniser may return. Only for a recogniser given by name.
         min_confidence: For recognisers of lines: minimum expected share of correct words in a line, in [0, 1]. Lines
-            with a lower share are not part of the text, and are listed in ``page.unread``.
+            with a lower share are not part of the text, and are listed in ``page.unread``. For a doubtful single
+            character far from all other lines, which is usually a speck of dirt, the share is 0.05.
         split_after: For recognisers of lines: characters that end a word in addition to spaces. With ``"-/"``,
             "12/31-98" is three words.
         unreadable_scripts: Treatment of lines in a script that the recogniser cannot read. With ``"report"``, they are
