@@ -628,6 +628,23 @@ def test_signs_and_accents_of_captions_are_read(predictor: VideoTextPredictor, t
     assert [track.text for track in found] == texts
 
 
+def test_apostrophes_are_not_read_as_carons(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    try:
+        face = ImageFont.truetype(font_manager.findfont("Liberation Sans", fallback_to_default=False), 22)
+    except ValueError:
+        pytest.skip("Liberation Sans is not installed (Debian: fonts-liberation)")
+    texts, pictures = ["What's next?", "Let's go.", "d'accord"], []
+    for number in range(90):
+        image = Image.fromarray(background(number))
+        draw, text = ImageDraw.Draw(image), texts[number // 30]
+        if number % 30 < 25:
+            draw.text((322, 326), text, font=face, fill="black", anchor="mm")
+            draw.text((320, 324), text, font=face, fill="white", anchor="mm")
+        pictures.append(np.asarray(image))
+    found = predictor(write(tmp_path / "apostrophes.mp4", pictures, "veryfast")).captions
+    assert [track.text for track in found] == texts
+
+
 def test_vocab_excludes_signs_of_captions(tmp_path: Path) -> None:
     vocab = "Espera, que ya voy!"
     clip = film(tmp_path / "vocab.mp4", 40, (f"\u00a1{vocab}", 5, 35))

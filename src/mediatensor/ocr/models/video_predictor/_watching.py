@@ -15,12 +15,14 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, NamedTuple
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +76,7 @@ FEWEST_SHARED_LETTERS = 4  # least number of letters that two readings of parts 
 # find the spaces of letterspaced text.
 USUAL_PITCH, WIDE_PITCH = 0.45, 0.6
 SPECK_CONFIDENCE = 0.5  # single characters with a lower confidence at the ends of a line are left out
+CARON_BEFORE_APOSTROPHE = re.compile(r"[ďťľĽ](?=['\u2019][^\W\d_])")
 SIGNS_FILE = Path(__file__).with_name("signs.npz")
 SIGNS_SHA256 = "0b6a48c0f607b951b4491185c0c01eb441841d84eb30786030688f55fbc3b9b8"
 MOST_PIXELS = 520_000  # frames with more pixels are downscaled to this number before detection
@@ -492,7 +495,11 @@ class FrameReader:
             found = other if other.num_right >= found.num_right else replace(found, script=None)
         words = _without_specks(found.words)
         odds = math.prod(word.confidence for word in words) if words else 0.0
-        return Reading(" ".join(word.value for word in words), odds, bool(words) and not found.script, found.script)
+        # An apostrophe looks like the caron of the letter before it, and may be read as both.
+        text = CARON_BEFORE_APOSTROPHE.sub(
+            lambda letter: normalize("NFD", letter[0])[0], " ".join(word.value for word in words)
+        )
+        return Reading(text, odds, bool(words) and not found.script, found.script)
 
 
 def _with_signs(model: Any) -> Any:
