@@ -23,6 +23,7 @@ from mediatensor.encoders import VideoEncoder
 from mediatensor.errors import ClosedError, InvalidArgumentError
 from mediatensor.ocr import video_text_predictor
 from mediatensor.ocr.models.video_predictor import VideoTextPredictor, _tracking
+from mediatensor.ocr.models.video_predictor._watching import Reading
 from mediatensor.ocr.models.video_predictor.predictor import read_resumably
 from mediatensor.ocr.video import VideoReading
 
@@ -643,6 +644,13 @@ def test_apostrophes_are_not_read_as_carons(predictor: VideoTextPredictor, tmp_p
         pictures.append(np.asarray(image))
     found = predictor(write(tmp_path / "apostrophes.mp4", pictures, "veryfast")).captions
     assert [track.text for track in found] == texts
+
+
+def test_dots_of_an_ellipsis_are_not_outvoted() -> None:
+    readings = [Reading("So...", 0.6), Reading("So.", 0.5), Reading("So.", 0.5), Reading("So", 0.9), Reading("Sa", 0.9)]
+    template = _tracking.Template(background(0)[..., 0], (0, 0, 20, 10))
+    line = _tracking.LineTrack((0, 0, 20, 10), template, 0, 9, [1.0] * 10, 0.0, readings)
+    assert [text for text, _ in line.vote()] == ["So...", "So.", "So", "Sa"]
 
 
 def test_vocab_excludes_signs_of_captions(tmp_path: Path) -> None:

@@ -209,16 +209,25 @@ class LineTrack:
         """Return the different texts that were read, each with its share of the votes. The best text comes first.
 
         Each reading votes with its confidence as the weight. Texts are sorted by the votes for their letters. Texts
-        with the same letters are then sorted by the votes for the whole text.
+        with the same letters are then sorted by the votes for the whole text. Recognisers drop dots of an ellipsis, so
+        votes for texts that differ only in rows of dots are added, and the text with most dots comes first.
         """
         votes: dict[str, float] = {}
         by_letters: dict[str, float] = {}
+        by_signs: dict[str, float] = {}
         for reading in self.readings:
-            weight, letters = max(reading.confidence, 1e-3), letters_of(reading.text)
+            weight, letters, signs = (
+                max(reading.confidence, 1e-3),
+                letters_of(reading.text),
+                _squeeze_dots(reading.text),
+            )
             votes[reading.text] = votes.get(reading.text, 0.0) + weight
             by_letters[letters] = by_letters.get(letters, 0.0) + weight
+            by_signs[signs] = by_signs.get(signs, 0.0) + weight
         total = sum(votes.values())
-        ranked = sorted(votes, key=lambda text: (-by_letters[letters_of(text)], -votes[text]))
+        ranked = sorted(
+            votes, key=lambda text: (-by_letters[letters_of(text)], -by_signs[_squeeze_dots(text)], -text.count("."))
+        )
         return [(text, votes[text] / total) for text in ranked]
 
     def add(self, picture: Picture, share: float) -> None:
@@ -621,6 +630,11 @@ class LineTracker:
 def letters_of(text: str) -> str:
     """Return only the letters and digits of a text, in lower case."""
     return re.sub(r"\W", "", text).casefold()
+
+
+@lru_cache(maxsize=4096)
+def _squeeze_dots(text: str) -> str:
+    return re.sub(r"\.{2,}", ".", text)
 
 
 @lru_cache(maxsize=4096)
