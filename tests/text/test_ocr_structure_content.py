@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageDraw, ImageFont
 
 from mediatensor.errors import InvalidArgumentError
-from mediatensor.ocr.structure import PageContent, content_of_picture, find_structure
+from mediatensor.ocr.structure import PageContent, content_of_picture, find_structure, find_tables
 from mediatensor.ocr.utils.metrics import box_iou
 from ocr_field_pages import content_of_words
 
@@ -159,6 +159,20 @@ def test_table_of_filled_cells_is_not_a_picture() -> None:
     assert len(content.pictures) == 0
     assert len(content.horizontal_rules) == 5
     assert len(content.vertical_rules) == 4
+
+
+@pytest.mark.parametrize(("grey", "is_ruled"), [(243, True), (243, False), (244, False), (250, True)])
+def test_a_ground_of_any_light_grey_is_not_a_picture(grey: int, is_ruled: bool) -> None:
+    image, boxes = text_page([(145 + 200 * (n % 3), 208 + 40 * (n // 3), "words", False) for n in range(18)])
+    ground = Image.new("RGB", SIZE, (255, 255, 255))
+    pen = ImageDraw.Draw(ground)
+    pen.rectangle((100, 200, 700, 440), fill=(grey, grey, grey))
+    for place in range(7 if is_ruled else 0):
+        pen.line((100, 200 + 40 * place, 700, 200 + 40 * place), (0, 0, 0), 2)
+        pen.line((100 + 200 * min(place, 3), 200, 100 + 200 * min(place, 3), 440), (0, 0, 0), 2)
+    content = content_of(ImageChops.darker(image, ground), boxes)
+    assert len(content.pictures) == 0
+    assert not is_ruled or [(table.num_rows, table.num_cols) for table in find_tables(content)] == [(6, 3)]
 
 
 @pytest.mark.parametrize("reduction", [1, 2])

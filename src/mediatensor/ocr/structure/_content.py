@@ -28,9 +28,9 @@ _USUAL_HEIGHT = 0.012
 
 # Side of a grid cell in pixels.
 _CELL = 8
-# The smallest difference from the paper, of 255: for the mean of a cell with ink, and for each part of a filled cell.
+# The smallest difference from the paper, of 255, of the mean of a cell with ink, and of each part of a filled cell. If
+# it is 12 for filled cells, grounds of tables that differ by 11 or 12 are pictures, and the tables are lost.
 _MIN_INK = 10
-_MIN_FILL = 12
 # In ems: the smaller side of the smallest picture, then the largest gap between two pieces, and between a piece and a
 # rule of the same picture.
 _MIN_SIDE = 1.5
@@ -218,7 +218,7 @@ def _find_pieces(
     quarters = np.abs(quarters - paper)
     four = (quarters[::2, ::2], quarters[1::2, ::2], quarters[::2, 1::2], quarters[1::2, 1::2])
     cells = (four[0] + four[1] + four[2] + four[3]) // 4
-    is_filled = np.minimum(np.minimum(four[0], four[1]), np.minimum(four[2], four[3])) > _MIN_FILL
+    is_filled = np.minimum(np.minimum(four[0], four[1]), np.minimum(four[2], four[3])) > _MIN_INK
     shape, scale = cells.shape, (float(_CELL), float(_CELL))
     is_word = painted(words + np.array([-3, -3, 3, 3]), shape, scale) > 0
     # A rule covers at most half of a cell that it only touches, so rules are painted one cell wider.
