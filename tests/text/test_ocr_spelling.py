@@ -116,6 +116,8 @@ def corrected(word: str, place: int, other: str, score: float, page: list[str]) 
         ("EXP!RATION", 3, "I", "EXPIRATION", ENGLISH),
         ("wil1", 3, "l", "will", ENGLISH),
         ("Departent", 5, "tm", "Department", ENGLISH),  # a dropped letter
+        ("Produc", 5, "ct", "Product", ENGLISH),  # at the end
+        ("managemment", 6, "", "management", ENGLISH),  # a letter that was read twice
         ("Lorilland", 7, "r", "Lorillard", [*GERMAN, "LORILLARD"]),
         ("6ST", 0, "G", "GST", [*GERMAN, "GST", "GST"]),
     ],
@@ -134,6 +136,7 @@ def test_uncertain_words_become_known_words(word: str, place: int, other: str, m
         ("B164", 1, "l", ["Bl", *ENGLISH]),  # a code of letters and digits
         ("sale@praduct.com", 7, "o", ENGLISH),  # an address
         ("Sept", 0, "Sl", ENGLISH),  # too short for a dropped letter
+        ("Summone", 6, "", ENGLISH),  # the last letter may be another one
         ("is", 1, "n", ["in", *GERMAN]),  # a chance match is too likely
         ("Total:", 5, "s", ["totals", "total", *ENGLISH]),  # a sign at the end
         ("PRaDUCT", 2, "o", ENGLISH),  # no usual case
@@ -207,6 +210,22 @@ def test_words_of_a_page_help_to_read_faint_ones() -> None:
         return sum(word.value in names for word in words if word.geometry[0][1] > 0.5)
 
     assert num_right(others) + 3 <= num_right(names)
+
+
+def test_faint_last_letter_is_read_in_known_words() -> None:
+    matplotlib = pytest.importorskip("matplotlib", reason="its fonts are used")
+    font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"), 14)
+    text = """Product Manager Analyst Chemist Report Department Management Statement Adjustment Physical Returnable
+        Payment Document Equipment Investment Government Development Commission Addressee Correction Committee"""
+    image = Image.new("L", (700, 620), 255)
+    draw = ImageDraw.Draw(image)
+    for number, word in enumerate(text.split()):
+        x, y = 40 + number % 3 * 220, 20 + number // 3 * 45
+        draw.text((x, y), word, font=font, fill=0)
+        end = x + draw.textlength(word, font=font)
+        draw.ellipse((end - 9, y + 2, end - 5, y + 8), fill=255)
+    page = np.array(image.filter(ImageFilter.GaussianBlur(0.5)).convert("RGB"))
+    assert "Commission" in reader()([page]).render().split()
 
 
 SENTENCES = (

@@ -86,9 +86,9 @@ FEWEST_LETTERS_OF_ENGLISH, LEAST_ENGLISH, FEWEST_ENGLISH = 4, 0.3, 5
 """Least length of the English words, and the share and number of the page's sure words of this length that must be
 English, so that words of another language are not replaced.
 """
-SURELY_DROPPED, FEWEST_LETTERS_OF_DROPPED = 0.5, 6
-"""Least log probability of a dropped letter among all letters, and least length of a word with it. On 299 forms and
-receipts, all 15 such words are right; shorter ones seldom are (``Sept`` and ``slept``).
+FEWEST_LETTERS_OF_DROPPED = 6
+"""Least length of a word with a letter that was dropped or read twice. On 299 forms and receipts, all 24 such words are
+right; shorter ones seldom are (``Sept`` and ``slept``).
 """
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _CENTS, _NUMBER, _GOES_ON = re.compile(r"[.,]\d\d"), re.compile(r"\d\d$"), re.compile(r"\d|[Zz]")
@@ -393,33 +393,41 @@ def doubts_of(
         left = min(max(1 - confidences[place], 1e-6), 1 - 1e-6)
         own = scores.pop(values[place], math.log((1 - left) / left))
         others = [(other, score - own) for other, score in scores.items() if score - own > -MAX_BONUS]
+        blank = 1 - confidences[place] * sum(math.exp(score) for _, score in likely)
+        if values[place].isalpha() and own <= 0 and blank > 0:
+            others.append(("", math.log(blank / confidences[place]) - own))
         if others:
             doubts[place] = others
     return doubts
 
 
 def dropped_letters(
-    found: CtcCharacters, scores: npt.NDArray[np.floating], classes: npt.NDArray[np.integer]
-) -> list[tuple[int, int]]:
-    """Return letters that the network saw between two characters of a line, but less clearly than a blank.
+    found: CtcCharacters, probabilities: npt.NDArray[np.floating], classes: npt.NDArray[np.integer]
+) -> list[tuple[int, int, float]]:
+    """Return letters that the network saw after a character of a line, but less clearly than a blank.
 
-    ``classes`` (T,) is the likeliest character of each step, and ``scores`` (T,) its log probability, apart from
-    blanks. Return pairs of the place of the character before and the class.
+    ``probabilities`` (T,) are those of the likeliest class of each step, and ``classes`` (T,) its likeliest characters,
+    apart from blanks. Return the place of the character before, the class, and its log probability relative to the
+    blank, if that is at least `-MAX_BONUS`; a place and class occur once.
     """
-    steps = np.flatnonzero(scores > -SURELY_DROPPED)
+    left = np.log(np.maximum(1 - probabilities, 1e-9) / probabilities)
+    steps = np.flatnonzero(left > -MAX_BONUS)
     before = np.searchsorted(found.start_steps, steps, side="right") - 1
-    inside = (before >= 0) & (before < len(found.labels) - 1)
+    inside = before >= 0
     steps, before = steps[inside], before[inside]
-    labels = classes[steps]
+    labels, behind = classes[steps], np.minimum(before + 1, len(found.labels) - 1)
     is_between = (found.stop_steps[before] <= steps) & (labels != found.labels[before])
-    is_between &= labels != found.labels[before + 1]
-    return sorted(set(zip(before[is_between].tolist(), labels[is_between].tolist(), strict=True)))
+    is_between &= (labels != found.labels[behind]) | (before == behind)
+    best: dict[tuple[int, int], float] = {}
+    for step, place, label in zip(*(one[is_between].tolist() for one in (steps, before, labels)), strict=True):
+        best[place, label] = max(best.get((place, label), -MAX_BONUS), float(left[step]))
+    return [(place, label, score) for (place, label), score in sorted(best.items())]
 
 
 def correct_words(
     words: Sequence[str], confidences: Sequence[Sequence[float]], doubts: Sequence[Doubts]
 ) -> list[tuple[tuple[str, ...], tuple[float, ...]]]:
-    """Replace an uncertain character of each word of a page, or add a dropped one, if this makes it a known word.
+    """Replace, remove or add an uncertain character of each word of a page if this makes it a known word.
 
     Known words are the sure words of the page, and English words if many of the sure ones are English. If an English
     page has no sure accent, accents are removed where the letter may have none.
@@ -525,20 +533,22 @@ def _find_known(
         has_dropped = any(len(other) > 1 for place in range(start, stop) for other, _ in doubts.get(place, ()))
         if is_part or of_page[letters] > has_dropped or letters in english:
             continue
-        tried = [(0.0, 0, "")]
+        tried = [(0.0, -1, "")]
         for place in range(start, stop):
             for other, score in doubts.get(place, ()):
+                if not other and place in (start, stop - 1):
+                    continue
                 found = f"{word[start:place]}{other}{word[place + 1 : stop]}"
                 # An exclamation mark is read as a last l or I.
                 own = found.lower().removesuffix("!")
                 times = max(of_page[own], own in english)
-                if len(own) < FEWEST_LETTERS_OF_DROPPED if len(other) > 1 else letters in of_page:
+                if len(own) < FEWEST_LETTERS_OF_DROPPED if len(other) != 1 else letters in of_page:
                     continue
                 if times and (found.isupper() or found[1:].islower()):
                     bonus = BONUS_OF_LETTER * (len(found) - 2) + math.log(times)
                     tried.append((score + min(bonus, MAX_BONUS), place, other))
         score, place, other = max(tried)
-        if other:
+        if place >= 0:
             text[place], shares[place] = other, 1 / (1 + math.exp(-score))
     return tuple(text), tuple(shares)
 

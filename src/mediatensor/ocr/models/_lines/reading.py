@@ -266,7 +266,7 @@ def readings_of(
         for position, (index, width) in enumerate(zip(batch.indices, batch.widths, strict=True)):
             ink = ink_of_line(inks, position, width)
             own = found.sequence(position)
-            values, doubts = _texts_of(model, own, scores[position], others[position])
+            values, doubts = _texts_of(model, own, probabilities[position], scores[position], others[position])
             reading = _to_reading(model, own, values, doubts, spaces[position], ink, width, split_after)
             if names:
                 num_steps = -(-width // model.step_pixels)
@@ -278,6 +278,7 @@ def readings_of(
 def _texts_of(
     model: LineRecognizer,
     found: CtcCharacters,
+    probabilities: npt.NDArray[np.floating],
     scores: npt.NDArray[np.floating],
     others: npt.NDArray[np.integer],
 ) -> tuple[list[str], Doubts]:
@@ -299,10 +300,10 @@ def _texts_of(
     }
     values = spell_degrees(replace_zeros(correct_spelling(values, confidences, candidates)))
     doubts = doubts_of(values, confidences, candidates)
-    for place, label in dropped_letters(found, scores[:, 0], others[:, 0]):
-        dropped = model.characters[label - 1]
-        if values[place].isalpha() and values[place + 1].isalpha() and dropped.isalpha():
-            doubts[place] = [*doubts.get(place, ()), (values[place] + dropped, 0.0)]
+    for place, label, score in dropped_letters(found, probabilities, others[:, 0]):
+        dropped, behind = model.characters[label - 1], "".join(values[place + 1 : place + 2])
+        if values[place].isalpha() and dropped.isalpha() and not behind.isdecimal():
+            doubts[place] = [*doubts.get(place, ()), (values[place] + dropped, score)]
     return values, doubts
 
 
