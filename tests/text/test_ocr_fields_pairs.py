@@ -58,6 +58,11 @@ PAIRED: dict[str, tuple[str, set[tuple[str, str]]]] = {
         {("Date:", "1/2/1999")},
     ),
     "a cross beside its text": ("X Approved         Rejected", {("Approved", "X")}),
+    "answers below a heading": (
+        "Delivery:\n☑ Express\n☐ Standard\n\nName: Ada",
+        {("Express", "☑"), ("Name:", "Ada")},
+    ),
+    "answers beside each other": ("☑ Cash    ☐ Post\n☐ Card    ☑ Courier", {("Cash", "☑"), ("Courier", "☑")}),
 }
 
 

@@ -29,9 +29,10 @@ _KEY_WORDS = re.compile(
     r"vorname|nachname|datum|anschrift|adresse|strasse|ort|plz|telefon|nummer|betrag|unterschrift|betreff|geburtsdatum|"
     r"nom|prenom|ville|rue|numero|montant|objet|fecha|nombre|apellido|apellidos|direccion|ciudad|firma|importe)\b"
 )
-_MARKS = re.compile(r"^\W*[xX✓✔☒☑√]\W*$|^\[\s?[xX]\s?\]$|^[☒☑✓✔]$")
-# Leaders and empty check boxes separate phrases.
-_LEADER = re.compile(r"^[\s._\-=~:\u2013\u2014\u2026\u00b7]{2,}$|^[_.|\u2026\u00b7]+$|^\u2610$")
+_EMPTY_BOX = "\u2610"
+_MARKS = re.compile(r"^\W*[xX✓✔☒☑√]\W*$|^\[\s?[xX]\s?\]$|^[☒☑✓✔☐]$")
+# Leaders separate phrases.
+_LEADER = re.compile(r"^[\s._\-=~:\u2013\u2014\u2026\u00b7]{2,}$|^[_.|\u2026\u00b7]+$")
 _FORMS = [pattern for kind in ("date", "amount", "phone", "email", "iban") for pattern in value_pattern(kind)]
 # The largest distance of a value from its key, below and to the right, in heights of the key.
 _MAX_BELOW, _MAX_RIGHT = 4.5, 45.0
@@ -95,11 +96,14 @@ def find_fields(content: PageContent) -> list[FoundField]:
     tables, in_body, in_head = _pairs_in_columns(parts, below)
     apart = in_body | in_head
     beside = _pairs_beside(content, parts, apart)
-    pairs = _choose_pairs(tables + beside + _pairs_in_cells(parts, apart) + _pairs_below(parts, below, beside, apart))
-    pairs += _pairs_of_marks(parts, pairs)
+    others = tables + beside + _pairs_in_cells(parts, apart) + _pairs_below(parts, below, beside, apart)
+    # The text beside a mark is no value of a heading above it.
+    pairs = _choose_pairs(_pairs_of_marks(parts), others)
     keys = {key for _, key, _ in pairs}
     values = {value for _, _, value in pairs}
     lines = _find_further_lines(content, parts, keys | values)
+    # A text beside an empty box is neither a value nor the next line of another text.
+    pairs = [pair for pair in pairs if parts[pair[2]].text != _EMPTY_BOX]
     found = []
     for score, key, value in sorted(pairs, key=lambda pair: (parts[pair[1]].row, pair[1], parts[pair[2]].row, pair[2])):
         key_words = _words_of(parts, key, lines)
@@ -437,15 +441,14 @@ def _pairs_in_cells(parts: Sequence[_Part], apart: set[int]) -> list[_Pair]:
     return pairs
 
 
-def _choose_pairs(pairs: Sequence[_Pair]) -> list[_Pair]:
+def _choose_pairs(*groups: Sequence[_Pair]) -> list[_Pair]:
+    """Choose pairs of high score, first those of the first group."""
     keys: set[int] = set()
     values: set[int] = set()
     chosen = []
-    for pair in sorted(pairs, key=lambda pair: -pair[0]):
+    for pair in (pair for group in groups for pair in sorted(group, key=lambda pair: -pair[0])):
         score, key, value = pair
-        if score < _MIN_SCORE:
-            break
-        if key in values or value in keys or value in values:
+        if score < _MIN_SCORE or key in values or value in keys or value in values:
             continue
         keys.add(key)
         values.add(value)
@@ -453,20 +456,16 @@ def _choose_pairs(pairs: Sequence[_Pair]) -> list[_Pair]:
     return chosen
 
 
-def _pairs_of_marks(parts: Sequence[_Part], pairs: Sequence[_Pair]) -> list[_Pair]:
-    """Pair each cross or tick with the text on its left or right, whichever is nearer."""
-    used = {value for _, _, value in pairs}
+def _pairs_of_marks(parts: Sequence[_Part]) -> list[_Pair]:
+    """Pair each cross, tick or check box with the text on its left or right, whichever is nearer."""
     found = []
     for at, part in enumerate(parts):
-        if not part.is_mark or at in used:
+        if not part.is_mark:
             continue
         sides = [
             (gap, other)
             for other in (at - 1, at + 1)
-            if 0 <= other < len(parts)
-            and parts[other].row == part.row
-            and not parts[other].is_mark
-            and other not in used
+            if 0 <= other < len(parts) and parts[other].row == part.row and not parts[other].is_mark
             for gap in [
                 max(part.box[0] - parts[other].box[2], parts[other].box[0] - part.box[2]) / max(1e-6, part.height)
             ]
