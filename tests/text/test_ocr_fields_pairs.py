@@ -62,6 +62,8 @@ PAIRED: dict[str, tuple[str, set[tuple[str, str]]]] = {
         "Delivery:\n☑ Express\n☐ Standard\n\nName: Ada",
         {("Express", "☑"), ("Name:", "Ada")},
     ),
+    "boxes between words": ("Yes ☐ No ☑", {("No", "☑")}),
+    "a number far from an empty box": ("☐                    12.50", set()),
     "answers beside each other": ("☑ Cash    ☐ Post\n☐ Card    ☑ Courier", {("Cash", "☑"), ("Courier", "☑")}),
 }
 

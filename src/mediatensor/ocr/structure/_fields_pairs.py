@@ -103,7 +103,7 @@ def find_fields(content: PageContent) -> list[FoundField]:
     values = {value for _, _, value in pairs}
     lines = _find_further_lines(content, parts, keys | values)
     # A text beside an empty box is neither a value nor the next line of another text.
-    pairs = [pair for pair in pairs if parts[pair[2]].text != _EMPTY_BOX]
+    pairs = [pair for pair in pairs if _EMPTY_BOX not in (parts[pair[1]].text, parts[pair[2]].text)]
     found = []
     for score, key, value in sorted(pairs, key=lambda pair: (parts[pair[1]].row, pair[1], parts[pair[2]].row, pair[2])):
         key_words = _words_of(parts, key, lines)
@@ -199,7 +199,8 @@ def _split_phrase(content: PageContent, phrase: Phrase) -> list[Phrase]:
         if _LEADER.match(text) and text != ":":
             groups.append([])
             continue
-        if _MARKS.match(text) and len(phrase.words) > 1 and word in (phrase.words[0], phrase.words[-1]):
+        is_at_end = word in (phrase.words[0], phrase.words[-1])
+        if _MARKS.match(text) and len(phrase.words) > 1 and (is_at_end or text == _EMPTY_BOX):
             groups += [[word], []]
             continue
         groups[-1].append(word)
