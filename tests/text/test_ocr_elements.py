@@ -94,7 +94,7 @@ def test_missing_keys_are_named() -> None:
         Page.from_dict(page_of().export() | {"error": 5})
 
 
-@pytest.mark.parametrize("turn", [[32767, 1], "90", float("nan"), True])
+@pytest.mark.parametrize("turn", [[32767, 1], "90", float("nan"), 10**400, True])
 def test_a_stored_turn_is_a_number_of_degrees_or_none(turn: object) -> None:
     exported = page_of(word("one", (0, 0, 10, 10))).export()
     stored_word = exported["blocks"][0]["lines"][0]["words"][0]

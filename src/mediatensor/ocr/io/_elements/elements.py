@@ -276,7 +276,7 @@ def _is_mapping(value: object) -> bool:
 
 def _is_turn(value: object) -> bool:
     turn: Any = value.get("value") if isinstance(value, Mapping) else ""
-    return turn is None or (_is_number(turn) and math.isfinite(turn))
+    return turn is None or _is_coordinate(turn)
 
 
 _Expected = tuple[Callable[[Any], bool], str]
