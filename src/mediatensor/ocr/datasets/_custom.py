@@ -192,7 +192,8 @@ class LayoutDataset(_BoxesByClass):
         Args:
             polygons: Polygons of four points ``[x, y]`` in pixels.
             class_names: The class name of each polygon.
-            use_polygons, np_dtype, place: As in `DetectionDataset.format_polygons`, like the result.
+            use_polygons, np_dtype, place: As in `DetectionDataset.format_polygons`, which
+                returns the same pair.
 
         Raises:
             InvalidArgumentError: The numbers of polygons and classes differ, or a polygon does not have four points.

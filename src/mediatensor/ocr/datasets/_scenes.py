@@ -490,7 +490,7 @@ class IIITHWS(_SingleWords):
     Args:
         img_folder: The folder ``Images_90K_Normalized``.
         label_path: The file ``IIIT-HWS-90K.txt``, which has the name of an image and its text in each line.
-        train, **kwargs: As for `MJSynth`, like the errors.
+        train, **kwargs: As for `MJSynth`, which raises the same errors.
     """
 
     _EXPECTED = "the name of a picture and its text"

@@ -252,7 +252,7 @@ class _PageExports(_Exports[tuple[bytes, ElementTree]]):
 
         Args:
             file_title: The title of the file.
-            direction, reading_order: As in `export_as_alto`, like the result.
+            direction, reading_order: As in `export_as_alto`, which returns the same pair.
         """
         return XMLExporter().export_page(self, file_title=file_title, direction=direction, reading_order=reading_order)
 

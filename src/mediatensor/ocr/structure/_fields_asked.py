@@ -40,16 +40,14 @@ _CASH = (
 )  # fmt: skip
 _CHANGE = ("change", "change due", "change amount", "rueckgeld", "ruckgeld", "rendu", "cambio")
 
+# Legal forms of companies
+_LEGAL_FORMS = "berhad|inc|llc|ltd|limited|plc|gmbh|ag|kg|ohg|sarl|sas|slu|srl|spa|bv|nv"
 _FIRMS = re.compile(
-    r"\b(?:sdn|bhd|berhad|enterprise|trading|restoran|restaurant|store|stores|mart|market|supermarket|hardware|cafe|"
-    r"bakery|bakeries|pharmacy|hotel|station|services|company|corporation|corp|inc|llc|ltd|limited|plc|gmbh|ag|kg|ohg|"
-    r"sarl|sas|sa|sl|slu|srl|spa|bv|nv|group|holdings?|stationery|industries|co|s/b|pte)\b\.?"
+    rf"\b(?:{_LEGAL_FORMS}|sdn|bhd|enterprise|trading|restoran|restaurant|store|stores|mart|market|supermarket|"
+    r"hardware|cafe|bakery|bakeries|pharmacy|hotel|station|services|company|corporation|corp|sa|sl|group|holdings?|"
+    r"stationery|industries|co|s/b|pte)\b\.?"
 )
-# Legal forms, which end the name of a company.
-_LEGAL_FORM_AT_END = re.compile(
-    r"[^\W\d_].*\W(?:sdn\W{0,2}bhd|berhad|inc|llc|ltd|limited|plc|gmbh|ag|kg|ohg|sarl|sas|slu|srl|spa|bv|nv|"
-    r"s\.(?:a|l|r\.l|p\.a))\W*$"
-)
+_LEGAL_FORM_AT_END = re.compile(rf"[^\W\d_].*\W(?:{_LEGAL_FORMS}|sdn\W{{0,2}}bhd|s\.(?:a|l|r\.l|p\.a))\W*$")
 _TITLES = re.compile(
     r"^\W*(?:(?:simplified |full )?(?:tax ?)?invoice|(?:official |sales |cash )?receipt|cash (?:bill|sales?)|rechnung|"
     r"facture|factura|quittung|kassenbon|ticket|welcome(?: to)?|copy|original|duplicate|page \d+|bill)\W*$|"

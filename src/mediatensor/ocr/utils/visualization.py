@@ -163,7 +163,8 @@ def create_obj_patch(geometry: Any, page_dimensions: tuple[int, int], **kwargs: 
     Args:
         geometry: The box, relative to the page: ``((xmin, ymin), (xmax, ymax))``, or four corners (x, y). Tuples, lists
             and arrays are accepted.
-        page_dimensions, **kwargs: Page size, label and style, as for `rect_patch`, like the errors.
+        page_dimensions, **kwargs: Page size, label and style, as for `rect_patch`, which raises the same
+            errors.
 
     Returns:
         A rectangle or a polygon in pixel coordinates of the page.

@@ -484,7 +484,8 @@ def _replace_doubtful(
     """Replace each doubtful character of a word by what the first function returns for it that does not return None."""
     text = list(word)
     for place, others in doubts.items():
-        found = (replace(word, place, dict(others)) for replace in replacing)
+        likely = dict(others)
+        found = (replace(word, place, likely) for replace in replacing)
         text[place] = next((character for character in found if character is not None), word[place])
     return "".join(text)
 

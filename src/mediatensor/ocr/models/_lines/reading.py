@@ -45,9 +45,9 @@ from .words import (
     find_left_over_ink,
     find_letterspaced_spaces,
     find_missing_spaces,
+    replace_blanks,
     sort_words,
     split_line,
-    without_blanks,
     word_confidence,
 )
 
@@ -323,7 +323,7 @@ def _to_reading(
     starts, stops = np.minimum(found.start_steps * step, 1.0), np.minimum(found.stop_steps * step, 1.0)
     confidences = found.confidences.astype(np.float64)
     middles = (starts + stops) / 2 * width
-    values = without_blanks(values, middles, ink)
+    values = replace_blanks(values, middles, ink)
     origins = np.arange(len(values))
     missing = find_letterspaced_spaces(values, found.peak_steps, middles, spaces, len(ink))
     if missing is not None:

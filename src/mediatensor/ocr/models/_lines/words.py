@@ -205,7 +205,7 @@ def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_aft
     ]
 
 
-def without_blanks(values: Sequence[str], middles: FloatArray, ink: BoolArray) -> list[str]:
+def replace_blanks(values: Sequence[str], middles: FloatArray, ink: BoolArray) -> list[str]:
     """Replace underscores by spaces where a line has a blank to write on, as in ``Name___Smith``.
 
     ``middles`` are the centers of the characters, as columns of ``ink`` (H, W). An underscore of an underlined word has

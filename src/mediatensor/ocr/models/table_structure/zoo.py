@@ -38,7 +38,8 @@ def table_predictor(
         pretrained: Load weights from a file on this machine; see `find_weights`. You must download them yourself,
             because no package contains them.
         assume_straight_pages: Return axis-aligned boxes; otherwise return the four corners of each cell.
-        preserve_aspect_ratio, symmetric_pad, batch_size, **kwargs: As for `layout_predictor`, like the errors.
+        preserve_aspect_ratio, symmetric_pad, batch_size, **kwargs: As for `layout_predictor`, which
+            raises the same errors.
 
     Example:
         >>> import numpy as np

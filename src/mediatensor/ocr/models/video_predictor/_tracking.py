@@ -216,11 +216,8 @@ class LineTrack:
         by_letters: dict[str, float] = {}
         by_signs: dict[str, float] = {}
         for reading in self.readings:
-            weight, letters, signs = (
-                max(reading.confidence, 1e-3),
-                letters_of(reading.text),
-                _squeeze_dots(reading.text),
-            )
+            letters, signs = letters_of(reading.text), _squeeze_dots(reading.text)
+            weight = max(reading.confidence, 1e-3)
             votes[reading.text] = votes.get(reading.text, 0.0) + weight
             by_letters[letters] = by_letters.get(letters, 0.0) + weight
             by_signs[signs] = by_signs.get(signs, 0.0) + weight
