@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -102,25 +101,6 @@ class FrameIndex:
     anomalies: tuple[str, ...] = ()
     #: Identity of the source; ``None`` as long as it is not needed.
     made_from: SourceIdentity | None = None
-    _pts_seconds: NDArray[np.float64] = field(init=False)
-    _end_seconds: float = field(init=False)
-    # For each key frame: its frame index if the index was made by decoding, otherwise its pts.
-    _key_frame_places: Int64Array = field(init=False)
-    _key_frames_ascend: bool = field(init=False)
-    #: Whether frames may be damaged or missing. True if the index comes from a user's table, which does not record
-    #: damage.
-    may_show_damage: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        derive = partial(object.__setattr__, self)  # the class is frozen, so derived values are set here
-        derive("_pts_seconds", self._seconds(self.pts))
-        ends = self.pts + self.duration
-        derive("_end_seconds", float(self._seconds(ends.max(keepdims=True))[0]) if len(ends) else 0.0)
-        places = self._places_of_key_frames() if self.settled else self.key_frame_pts
-        derive("_key_frame_places", places)
-        derive("_key_frames_ascend", bool((places[1:] >= places[:-1]).all()))
-        has_damage = len(self.hole_frame) > 0 or bool(self.is_damaged.any())
-        derive("may_show_damage", has_damage or self.is_authoritative)
 
     def __len__(self) -> int:
         """Number of frames."""
@@ -135,11 +115,18 @@ class FrameIndex:
     def _seconds(self, ticks: Int64Array) -> NDArray[np.float64]:
         return seconds_of(ticks, self.time_base)
 
-    def _places_of_key_frames(self) -> Int64Array:
-        """Return the frame index of each key frame.
+    @cached_property
+    def _pts_seconds(self) -> NDArray[np.float64]:
+        return self._seconds(self.pts)
 
-        If the index of a key frame is unknown, return the index of a frame that the codec certainly returns later.
+    @cached_property
+    def _key_frame_places(self) -> Int64Array:
+        """For each key frame: its frame index if the index was made by decoding, otherwise its pts.
+
+        If the frame index of a key frame is unknown, it is the index of a frame that the codec certainly returns later.
         """
+        if not self.settled:
+            return self.key_frame_pts
         if len(self) == 0 or self.num_packets is None:
             return np.zeros(len(self.key_frame_packet), np.int64)
         by_packet, numbers = self._packet_order
@@ -149,7 +136,16 @@ class FrameIndex:
         places[self.key_frame_packet == 0] = 0  # from the first packet on, everything can be decoded
         return places
 
+    @cached_property
+    def _key_frames_ascend(self) -> bool:
+        return bool((self._key_frame_places[1:] >= self._key_frame_places[:-1]).all())
+
     # Damage
+
+    @cached_property
+    def may_show_damage(self) -> bool:
+        """Whether frames may be damaged or missing. A user's table does not record damage."""
+        return len(self.hole_frame) > 0 or self.is_authoritative or bool(self.is_damaged.any())
 
     @property
     def holes(self) -> tuple[FrameHole, ...]:
@@ -180,7 +176,7 @@ class FrameIndex:
     @property
     def end_seconds(self) -> float:
         """Time in seconds at which the last frame ends; 0 if there are no frames."""
-        return self._end_seconds
+        return float(self._seconds((self.pts + self.duration).max(keepdims=True))[0]) if len(self) else 0.0
 
     @property
     def average_fps(self) -> float | None:
