@@ -47,7 +47,7 @@ from mediatensor._engine.containers.joined_files import (
 )
 from mediatensor._engine.containers.matroska import blocks_of_track
 from mediatensor._engine.containers.sample_tables import (
-    expected_entries,
+    expected_packets,
     find_track,
     packets_of_fragments,
     read_samples,
@@ -90,7 +90,7 @@ def sample_tables(data: bytes) -> None:
                 header = read_box(read_at, box)
                 track = find_track(header, 1)
                 with suppress(MalformedBoxError):
-                    expected_entries(track, read_samples(track, len(data)), 0)
+                    expected_packets(track, read_samples(track, len(data)), 0)
                 packets_of_fragments(track, 1, header, fragments, read_at, len(data))
 
 

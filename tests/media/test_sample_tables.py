@@ -221,7 +221,7 @@ def test_negative_delays_shift_decoding_times_back() -> None:
     ("table", "reason"),
     [
         (TABLE.replace(SIZES, table_box(b"stsz", 10, 1 << 31)), "samples in 1000 bytes"),
-        (TABLE.replace(SIZES, table_box(b"stsz", 900, 6)), "invalid sample sizes"),
+        (TABLE.replace(SIZES, table_box(b"stsz", 900, 6)), "beyond the end"),
         (TABLE.replace(SIZES, table_box(b"stsz", 0, 6, 10, 20, 30, 0, 50, 60)), "invalid sample sizes"),
         (TABLE.replace(SIZES, table_box(b"stsz", 0, 6, 10, 20)), "ends before"),
         (TABLE.replace(SIZES, b""), "tables of sample sizes"),
@@ -230,7 +230,7 @@ def test_negative_delays_shift_decoding_times_back() -> None:
         (TABLE.replace(OFFSETS, box(b"co64", struct.pack(">II4Q", 0, 4, 1, 2, 3, 2**63 - 1))), "beyond the end"),
         (TABLE.replace(CHUNKS, table_box(b"stsc", 1, 1, 3, 1)), "without the samples"),
         (TABLE.replace(CHUNKS, table_box(b"stsc", 2, 1, 2, 1, 9, 1, 1)), "do not exist"),
-        (TABLE.replace(CHUNKS, table_box(b"stsc", 1, 1, 0xFFFFFFFF, 1)), "too many samples"),
+        (TABLE.replace(CHUNKS, table_box(b"stsc", 1, 1, 0xFFFFFFFF, 1)), "without the samples"),
         (TABLE.replace(CHUNKS, table_box(b"stsc", 2, 2, 2, 1, 1, 1, 1)), "out of order"),
         (TABLE.replace(DURATIONS, table_box(b"stts", 1, 5, 512)), "do not match the samples"),
         (TABLE.replace(DURATIONS, table_box(b"stts", 1, 6, 0)), "durations"),

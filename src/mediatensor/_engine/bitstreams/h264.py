@@ -595,18 +595,24 @@ def begins_incomplete(packet: memoryview, extradata: bytes) -> bool:
 
     It is complete if it is an IDR picture or a recovery point (D.2.8: recovery_frame_cnt of 0).
     """
-    is_complete = False
+    messages: list[memoryview | bytes] = []
     with suppress(ValueError, IndexError):
-        for unit in (
-            whole[start:stop]
-            for whole in nal_units(packet, avc_length_size(extradata))
-            for start, stop in spans_within(whole, 0, len(whole))
-        ):
-            kind = unit[0] & _KIND
-            if kind in (_SLICE, _IDR_SLICE):
-                return kind == _SLICE and not is_complete
-            if kind == _SEI:
-                with suppress(ValueError, IndexError):
-                    for message, payload in supplemental_messages(unit, 1):
-                        is_complete |= message == _RECOVERY_POINT and BitReader(payload).exp_golomb() == 0
+        for whole in nal_units(packet, avc_length_size(extradata)):
+            # If a unit contains start codes, a slice at its beginning is still the first slice.
+            is_slice = whole[0] & _KIND in (_SLICE, _IDR_SLICE)
+            for start, stop in [(0, len(whole))] if is_slice else spans_within(whole, 0, len(whole)):
+                unit = whole[start:stop]
+                kind = unit[0] & _KIND
+                if kind in (_SLICE, _IDR_SLICE):
+                    return kind == _SLICE and not any(map(_is_recovery_point, messages))
+                if kind == _SEI:
+                    messages.append(unit)
+    return False
+
+
+def _is_recovery_point(unit: memoryview | bytes) -> bool:
+    with suppress(ValueError, IndexError):
+        for message, payload in supplemental_messages(unit, 1):
+            if message == _RECOVERY_POINT and BitReader(payload).exp_golomb() == 0:
+                return True
     return False

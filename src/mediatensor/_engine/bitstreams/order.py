@@ -17,6 +17,7 @@ References are to ISO/IEC 11172-2, 13818-2 and 14496-2, and to ITU-T H.264 and H
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Protocol
 
@@ -387,14 +388,13 @@ class _HevcCounts(_Counts):
         return self._add(bits.read(num_bits), num_bits, is_reference=is_reference)
 
 
-def _first_units(packet: memoryview, length_size: int | None) -> list[memoryview | bytes]:
-    """Return the units in the first bytes of a packet, up to about its first slice. The last unit can be cut off."""
+def _first_units(packet: memoryview, length_size: int | None) -> Iterator[memoryview | bytes]:
+    """Yield the units in the first bytes of a packet, up to about its first slice. The last unit can be cut off."""
     data = packet[: _MAX_SLICE_START + _SLICE_BYTES]
     if length_size is None:
-        return [unit for unit in bytes(data).split(b"\0\0\1")[1:] if unit]
-    units: list[memoryview | bytes] = []
+        yield from filter(None, bytes(data).split(b"\0\0\1")[1:])
+        return
     for span in unit_spans(data, length_size)[0]:
         for start, stop in spans_within(data, *span):
             if stop > start:
-                units.append(data[start:stop])
-    return units
+                yield data[start:stop]

@@ -118,11 +118,11 @@ def find_all(data: memoryview | Boxes, *path: bytes) -> list[memoryview]:
     return contents
 
 
-def find(data: memoryview | Boxes, *path: bytes) -> memoryview:
-    """Return the content of the box at a path; see `find_all`. Raise `MalformedBoxError` unless there is one box."""
-    contents = find_all(data, *path)
+def find(data: memoryview | Boxes, kind: bytes) -> memoryview:
+    """Return the content of the only box of a kind; see `find_all`. Raise `MalformedBoxError` unless there is one."""
+    contents = find_all(data, kind)
     if len(contents) != 1:
-        raise MalformedBoxError(f"{len(contents)} boxes {b'/'.join(path)!r}")
+        raise MalformedBoxError(f"{len(contents)} boxes {kind!r}")
     return contents[0]
 
 

@@ -191,9 +191,6 @@ class DemuxedSamples:
     is_key: BoolArray
     is_discard: BoolArray
 
-    def __len__(self) -> int:
-        return len(self.position)
-
 
 def read_samples(track: Track, file_size: int) -> Samples:
     """Read the positions, sizes and times of all samples from the tables in the header.
@@ -204,37 +201,39 @@ def read_samples(track: Track, file_size: int) -> Samples:
     if not 0 < count <= min(_MAX_SAMPLES, file_size):  # check this before allocating memory for the samples
         raise MalformedBoxError(f"{count} samples in {file_size} bytes")
     size = _sizes(table, count)
-    if (size <= 0).any() or int(size.sum()) > file_size:
+    if not size.all():
         raise MalformedBoxError("invalid sample sizes")
     position = _positions(table, size, file_size)
     if (position + size > file_size).any():
         raise MalformedBoxError("samples beyond the end of the file")
-    duration = _expand_runs(find(table, b"stts"), count)[0]
-    if (duration <= 0).any() or (duration >= _MAX_DURATION).any():
+    duration, durations = _expand_runs(find(table, b"stts"), count)
+    if durations.min() <= 0 or durations.max() >= _MAX_DURATION:
         raise MalformedBoxError("invalid sample durations")
     delay, shift = _composition_delays(table, count)
     return Samples(position, size, duration, delay, shift)
 
 
-def expected_entries(track: Track, samples: Samples, first_dts: int) -> DemuxedSamples | None:
-    """Compute the list of packets that the demuxer should have, assuming that the edit list keeps all samples.
+def expected_packets(track: Track, samples: Samples, first_dts: int) -> PacketTable | None:
+    """Compute the packets that the demuxer should return, assuming that the edit list keeps all samples.
 
-    Return ``None`` if the list cannot be computed. ``first_dts`` is the first decode time in the demuxer's list.
+    Return ``None`` if they cannot be computed. ``first_dts`` is the first decode time in the demuxer's list.
     """
+    position, size, duration = samples.position, samples.size, samples.duration
     kinds = {kind for kind, _ in track.sample_table}
     parts = sum(start >= 0 for _, start in track.edits)
-    if parts > 1 or kinds & _OTHER_KEY_FRAMES:
+    has_other_times = not track.edits and first_dts != -samples.shift
+    if parts > 1 or has_other_times or kinds & _OTHER_KEY_FRAMES or (position[1:] < (position + size)[:-1]).any():
         return None
-    count = len(samples.position)
-    is_key = np.full(count, b"stss" not in kinds)
+    is_key = np.full(len(size), b"stss" not in kinds)
     if b"stss" in kinds:
         fields = Fields(find(track.sample_table, b"stss"))
         numbers = fields.array(fields.unsigned(), ">u4")
-        if (numbers < 1).any() or (numbers > count).any():
+        if (numbers < 1).any() or (numbers > len(size)).any():
             return None
         is_key[numbers - 1] = True
-    dts = np.cumsum(samples.duration) - samples.duration + first_dts
-    return DemuxedSamples(samples.position, dts, samples.size, is_key, np.zeros(count, bool))
+    dts = duration.cumsum() - duration + first_dts
+    pts = dts + samples.shift + samples.delay
+    return unread_packets(pts=pts, dts=dts, duration=duration, size=size, position=position, is_key=is_key)
 
 
 def entries_to_compare(is_key: BoolArray) -> Int64Array:
@@ -254,8 +253,9 @@ def packets_of_samples(track: Track, samples: Samples, demuxed: DemuxedSamples) 
 
     Raises `MalformedBoxError` if ``samples`` and ``demuxed`` contradict each other.
     """
-    if not track.edits and len(samples.position) != len(demuxed):
-        raise MalformedBoxError(f"{len(samples.position)} samples, of which the demuxer finds {len(demuxed)}")
+    num_samples, num_demuxed = len(samples.position), len(demuxed.position)
+    if not track.edits and num_samples != num_demuxed:
+        raise MalformedBoxError(f"{num_samples} samples, of which the demuxer finds {num_demuxed}")
     sample = _match_samples(samples, demuxed)
     _check_times(track, demuxed, sample, samples)
     pts = demuxed.dts + samples.shift + samples.delay[sample]
@@ -287,42 +287,31 @@ def _positions(table: Boxes, size: Int64Array, file_size: int) -> Int64Array:
     kind, content = _only_box(table, (b"stco", b"co64"), "chunks")
     fields = Fields(content)
     chunk_offset = fields.array(fields.unsigned(), ">u4" if kind == b"stco" else ">i8")
-    if (chunk_offset < 0).any() or (chunk_offset > file_size).any():
+    if (chunk_offset.view(np.uint64) > file_size).any():  # negative ones are larger than any file
         raise MalformedBoxError("chunks beyond the end of the file")
-    per_chunk = _samples_per_chunk(find(table, b"stsc"), len(chunk_offset))
+    fields = Fields(find(table, b"stsc"))
+    first_chunk, samples, _ = fields.array(fields.unsigned(), ">u4", 3).T
+    num_chunks = np.diff(first_chunk, append=len(chunk_offset) + 1)
+    if not len(first_chunk) or first_chunk[0] != 1 or num_chunks.min() <= 0:
+        raise MalformedBoxError("chunks out of order, or that do not exist")
+    per_chunk = samples.repeat(num_chunks)
     if int(per_chunk.sum()) != len(size):
         raise MalformedBoxError("chunks without the samples")
-    ends = np.cumsum(size)
-    begins = ends - size
-    first_of_chunk = np.cumsum(per_chunk) - per_chunk
+    begins = size.cumsum() - size
+    first_of_chunk = per_chunk.cumsum() - per_chunk
     # For an empty chunk at the end, `first_of_chunk` is the number after the last sample.
     before_chunk = begins[np.minimum(first_of_chunk, len(size) - 1)]
-    return np.asarray(np.repeat(chunk_offset - before_chunk, per_chunk) + begins, np.int64)
-
-
-def _samples_per_chunk(data: memoryview, num_chunks: int) -> Int64Array:
-    fields = Fields(data)
-    first_chunk, samples, _ = fields.array(fields.unsigned(), ">u4", 3).T
-    if not len(first_chunk) or first_chunk[0] != 1 or (first_chunk[1:] <= first_chunk[:-1]).any():
-        raise MalformedBoxError("chunks out of order")
-    if first_chunk[-1] > num_chunks:
-        raise MalformedBoxError("chunks that do not exist")
-    count = np.append(first_chunk[1:], num_chunks + 1) - first_chunk
-    if int((samples * count).sum()) > _MAX_SAMPLES:
-        raise MalformedBoxError("chunks of too many samples")
-    return np.repeat(samples, count)
+    position: Int64Array = (chunk_offset - before_chunk).repeat(per_chunk) + begins
+    return position
 
 
 def _expand_runs(data: memoryview, count: int, dtype: str = ">u4") -> tuple[Int64Array, Int64Array]:
     """Expand a table of runs of ``count`` samples in total. Return (value of each sample, value of each run)."""
     fields = Fields(data)
-    num_runs = fields.unsigned()
-    runs = np.frombuffer(fields.rest()[: num_runs * 8], [("length", ">u4"), ("value", dtype)])
-    length = runs["length"].astype(np.int64)
-    value = runs["value"].astype(np.int64)
-    if len(runs) != num_runs or (length == 0).any() or int(length.sum()) != count:
+    length, value = fields.array(fields.unsigned(), dtype, 2).T
+    if (length <= 0).any() or int(length.sum()) != count:
         raise MalformedBoxError("times that do not match the samples")
-    return np.repeat(value, length), value
+    return value.repeat(length), value
 
 
 def _composition_delays(table: Boxes, count: int) -> tuple[Int64Array, int]:
@@ -336,7 +325,7 @@ def _composition_delays(table: Boxes, count: int) -> tuple[Int64Array, int]:
     if (np.abs(runs) >= 1 << 28).any():  # the demuxer's limit
         raise MalformedBoxError("invalid composition times")
     # The demuxer ignores the last two runs, because some writers store invalid values there.
-    return delay, int(max(0, (-runs[:-2]).max(initial=0)))
+    return delay, -int(runs[:-2].min(initial=0))
 
 
 def _match_samples(samples: Samples, demuxed: DemuxedSamples) -> Int64Array:
@@ -345,8 +334,6 @@ def _match_samples(samples: Samples, demuxed: DemuxedSamples) -> Int64Array:
     Raises `MalformedBoxError` if there is no such sample.
     """
     position, size = samples.position, samples.size
-    if demuxed.position is position and not (position[1:] < position[:-1] + size[:-1]).any():
-        return np.arange(len(position))  # the list is from `expected_entries`, in file order
     order = np.argsort(position, kind="stable")
     in_file = position[order]
     if (np.diff(in_file) < size[order][:-1]).any():

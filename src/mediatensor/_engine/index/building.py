@@ -72,7 +72,7 @@ def from_packets(
         is_cut_short=table.read_error is not None,
         anomalies=_anomalies(table),
     )
-    return index, _reasons_to_decode(table, kept)
+    return index, _reasons_to_decode(table, pts)
 
 
 def from_frames(
@@ -358,18 +358,17 @@ def _move_stragglers(times: Int64Array) -> Int64Array:
     return np.maximum.accumulate(np.clip(times, low, high))
 
 
-def _reasons_to_decode(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
+def _reasons_to_decode(table: PacketTable, pts: Int64Array) -> tuple[str, ...]:
     """Return reasons why decoding could give more or fewer frames than one for each shown packet.
 
-    ``kept`` has the numbers of the shown packets in presentation order.
+    ``pts`` has the presentation times of the shown packets in ascending order.
     """
-    pts = table.pts[kept]
     reasons = [*table.reasons_to_decode]
     if (table.pts == NO_PTS).any():
         reasons.append("packets without a presentation time")
     elif (pts[1:] == pts[:-1]).any():
         reasons.append("packets with equal presentation times")
-    if len(table) and (not len(kept) or table.is_hidden.mean() > _MAX_HIDDEN):
+    if len(table) and (not len(pts) or np.count_nonzero(table.is_hidden) > _MAX_HIDDEN * len(table)):
         reasons.append("many packets that seem to show nothing")
     if table.is_field.any():
         reasons.append("packets of single fields")
@@ -401,14 +400,14 @@ def _findings(records: Sequence[FrameRecord], reasons: tuple[str, ...], num_unde
 
 def _anomalies(table: PacketTable) -> tuple[str, ...]:
     pts = np.sort(table.pts[table.pts != NO_PTS])
-    counts = [
-        (int(table.is_discard.sum()), "{} decoded but not shown (trimmed by an edit list)"),
-        (int(table.is_hidden.sum()), "{} without a picture to show"),
-        (int((table.pts == NO_PTS).sum()), "{} without a presentation time"),
-        (int((pts[1:] == pts[:-1]).sum()), "{} with the presentation time of another"),
-        (int(table.is_broken.sum()), "{} damaged, encrypted, of another codec or after a loss"),
+    kinds = [
+        (table.is_discard, "{} decoded but not shown (trimmed by an edit list)"),
+        (table.is_hidden, "{} without a picture to show"),
+        (table.pts == NO_PTS, "{} without a presentation time"),
+        (pts[1:] == pts[:-1], "{} with the presentation time of another"),
+        (table.is_broken, "{} damaged, encrypted, of another codec or after a loss"),
     ]
-    found = [text.format(counted(count, "packet")) for count, text in counts if count]
+    found = [text.format(counted(count, "packet")) for flags, text in kinds if (count := int(np.count_nonzero(flags)))]
     if table.read_error is not None:
         found.append(f"reading stops after {len(table)} packets: {table.read_error}")
     if len(table) and not table.is_key[0]:

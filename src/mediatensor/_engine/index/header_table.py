@@ -27,7 +27,7 @@ from ..containers.sample_tables import (
     Samples,
     Track,
     entries_to_compare,
-    expected_entries,
+    expected_packets,
     find_track,
     packets_of_fragments,
     packets_of_samples,
@@ -124,13 +124,14 @@ def _read_packet_table(reader: VideoReader, read_at: ReadAt, file_size: int) -> 
         raise MalformedBoxError("the demuxer counts in another time base")
     if not fragments and track.num_samples:
         samples = read_samples(track, file_size)
-        return packets_of_samples(track, samples, _check_demuxed(reader, track, samples) or _demuxed_samples(reader))
+        table = _expected_packets(reader, track, samples)
+        return packets_of_samples(track, samples, _demuxed_samples(reader)) if table is None else table
     if track.num_samples:
         raise MalformedBoxError("samples in the header and in fragments")
     table = packets_of_fragments(track, reader.track_id, moov, fragments, read_at, file_size)
-    demuxed = _demuxed_samples(reader)  # so far only the first fragments
-    at = np.searchsorted(table.position, demuxed.position).clip(max=len(table) - 1)
-    if not _are_entries_equal(table, at, demuxed):
+    entries = reader.index_entries()  # so far only the first fragments
+    numbers = np.searchsorted(table.position, [position for position, *_ in entries]).clip(max=len(table) - 1)
+    if not entries or not _are_entries_equal(table, numbers, entries):
         raise MalformedBoxError("the demuxer reads the fragments differently")
     return table
 
@@ -173,35 +174,32 @@ def _header_boxes(read_at: ReadAt, file_size: int) -> tuple[memoryview, list[Box
     return moov, fragments
 
 
-def _demuxed_samples(reader: VideoReader, numbers: list[int] | None = None) -> DemuxedSamples:
-    entries = reader.index_entries(numbers)
+def _demuxed_samples(reader: VideoReader) -> DemuxedSamples:
+    entries = reader.index_entries()
     if not entries:
         raise MalformedBoxError("the demuxer has no list")
     position, dts, size, flags = np.array(entries, np.int64).T
-    return DemuxedSamples(
-        position, dts, size, ((flags & KEY_ENTRY) != 0) | reader.is_intra_only, (flags & DISCARD_ENTRY) != 0
-    )
+    return DemuxedSamples(position, dts, size, (flags & KEY_ENTRY) != 0, (flags & DISCARD_ENTRY) != 0)
 
 
-def _check_demuxed(reader: VideoReader, track: Track, samples: Samples) -> DemuxedSamples | None:
-    """Compute the list of packets that the demuxer should have; return ``None`` unless some entries match its list."""
+def _expected_packets(reader: VideoReader, track: Track, samples: Samples) -> PacketTable | None:
+    """Compute the packets that the demuxer should return; return ``None`` unless some entries match its list."""
     if reader.num_index_entries != len(samples.position):
         return None
-    expected = expected_entries(track, samples, int(_demuxed_samples(reader, [0]).dts[0]))
-    if expected is None:
+    [(_, first_dts, _, _)] = reader.index_entries([0])
+    table = expected_packets(track, samples, first_dts)
+    if table is None:
         return None
     if reader.is_intra_only:
-        expected.is_key[:] = True
-    numbers = entries_to_compare(expected.is_key)
-    return expected if _are_entries_equal(expected, numbers, _demuxed_samples(reader, numbers.tolist())) else None
+        table.is_key[:] = True
+    numbers = entries_to_compare(table.is_key)
+    return table if _are_entries_equal(table, numbers, reader.index_entries(numbers.tolist())) else None
 
 
-def _are_entries_equal(ours: DemuxedSamples | PacketTable, at: NDArray[np.int64], theirs: DemuxedSamples) -> bool:
-    """Return whether the entries of ``ours`` at the indices ``at`` equal ``theirs``, from the demuxer's list."""
-    return all(
-        bool((getattr(ours, name)[at] == getattr(theirs, name)).all())
-        for name in ("position", "dts", "size", "is_key", "is_discard")
-    )
+def _are_entries_equal(table: PacketTable, numbers: Int64Array, entries: list[tuple[int, int, int, int]]) -> bool:
+    """Return whether the packets with these numbers, none of which is discarded, are ``entries`` of the demuxer."""
+    columns = (table.position, table.dts, table.size, table.is_key * KEY_ENTRY)
+    return entries == list(zip(*(column[numbers].tolist() for column in columns), strict=True))
 
 
 def _prove(reader: VideoReader, table: PacketTable, num_compared: int, *, makes_up_dts: bool) -> PacketTable | None:
@@ -224,7 +222,7 @@ def _prove(reader: VideoReader, table: PacketTable, num_compared: int, *, makes_
     if makes_up_dts:
         table = replace(table, dts=np.concatenate([read.dts[:num_delayed], table.dts[num_delayed:]]))
     are_equal = all(
-        np.array_equal(getattr(read, name), getattr(table, name)[:count])
+        getattr(read, name).tolist() == getattr(table, name)[:count].tolist()
         for name in ("pts", "dts", "duration", "size", "position", "is_key", "is_discard", "is_hidden", "is_broken")
     )
     return table if are_equal and not (scan.may_be_fields or read.reasons_to_decode) else None

@@ -57,6 +57,7 @@ _INTRA = frozenset((
 _UNCOMPRESSED = frozenset(("r10k", "r210", "rawvideo", "v210", "wrapped_avframe", "y41p", "yuv4"))
 
 PROVEN_CODECS = _PARSED | _WITH_KEY_FRAMES | _INTRA | _UNCOMPRESSED
+_OF_ANY_SIZE = _PARSED | _UNCOMPRESSED
 
 # A packet up to this size may stand for an unchanged picture, for which some decoders give no frame: 2 bytes in tscc,
 # up to 10 in cinepak. In the codecs above, a repeat of a 176x144 picture takes 9 bytes (zmbv) or at least 14 (wmv1,
@@ -85,7 +86,7 @@ def has_packets_too_small(codec: str | None, size: Int64Array) -> bool:
     >>> has_packets_too_small("cinepak", np.array([900, 8]))
     True
     """
-    return codec not in _PARSED | _UNCOMPRESSED and bool((size <= _SMALL_PACKET_BYTES).any())
+    return codec not in _OF_ANY_SIZE and bool((size <= _SMALL_PACKET_BYTES).any())
 
 
 def spread(numbers: Int64Array) -> list[int]:
@@ -146,7 +147,7 @@ class PacketScan:
         add_pts, add_dts, add_duration = self._pts.append, self._dts.append, self._duration.append
         add_size, add_position, add_key = self._size.append, self._position.append, self._numbers["key"].append
         pass_plain = self._inspector.pass_plain if self._has_picture else _not_plain
-        needs_whole, head_of = self._inspector.needs_whole_packets, Struct(f"{HEAD_BYTES}s").unpack_from
+        needs_whole = self._inspector.needs_whole_packets
         may_be_encrypted = self._reader.may_be_encrypted
         order = None if self._is_order_known else self._order
         number, before = len(self), self._last_packet
@@ -170,7 +171,7 @@ class PacketScan:
             if needs_whole:
                 head: Any = memoryview(packet)
             else:
-                head = head_of(packet)[0] if size >= HEAD_BYTES else memoryview(packet).tobytes()
+                head = _head_of(packet)[0] if size >= HEAD_BYTES else memoryview(packet).tobytes()
             if not pass_plain(head, size):
                 self._inspect(number, packet, before)
                 if self._has_picture:
@@ -230,6 +231,9 @@ class PacketScan:
             read_error=self._read_error,
             changes_palette=self._reader.changes_palette,
         )
+
+
+_head_of = Struct(f"{HEAD_BYTES}s").unpack_from
 
 
 def _not_plain(head: bytes, size: int) -> bool:

@@ -348,10 +348,14 @@ class VideoReader(StreamReader):
         return len(self._stream.index_entries)
 
     def index_entries(self, numbers: Sequence[int] | None = None) -> list[tuple[int, int, int, int]]:
-        """Return (position, dts, size, flags) for all entries of the packet list, or for those with these numbers."""
+        """Return (position, dts, size, flags) for all entries of the packet list, or for those with these numbers.
+
+        If the codec makes only key frames, all entries have the flag of key frames.
+        """
         entries = self._stream.index_entries
         chosen = entries if numbers is None else [entries[number] for number in numbers]
-        return [(entry.pos, entry.timestamp, entry.size, entry.flags) for entry in chosen]
+        intra = KEY_ENTRY if self.is_intra_only else 0
+        return [(entry.pos, entry.timestamp, entry.size, entry.flags | intra) for entry in chosen]
 
     @property
     def num_pixels(self) -> int:
