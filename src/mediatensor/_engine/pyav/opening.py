@@ -342,6 +342,10 @@ _WAV_PROBE_BYTES = "65536"
 _NUM_BYTES_TO_TELL_WAV = 12
 
 PYAV_VERSION: str = av.__version__
+# To find the properties of streams, FFmpeg decodes a few frames, which it drops. They need no loop filters.
+_OPTIONS: dict[str, Any] = {"options": {"skip_loop_filter": "all"}}
+# Tags may not be UTF-8. Later versions of PyAV replace invalid bytes by default.
+_OPTIONS |= {"metadata_errors": "replace"} if int(PYAV_VERSION.split(".")[0]) < 19 else {}
 
 # Demuxers that open other files or URLs, which their input names.
 _REFERRING_FORMATS = frozenset(("concat", "dash", "hls", "image2", "image2pipe", "imf", "lavfi", "mlv", "rtp", "rtsp"))
@@ -482,27 +486,25 @@ def open_container(source: Source) -> tuple[Any, Any]:
 
 
 def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
-    # Tags may not be UTF-8. Later versions of PyAV replace invalid bytes by default.
-    options: dict[str, Any] = {"metadata_errors": "replace"} if int(PYAV_VERSION.split(".")[0]) < 19 else {}
+    demuxer_options = {"format_whitelist": _SELF_CONTAINED_FORMATS, "protocol_whitelist": "file"}
+    options: dict[str, Any] = _OPTIONS | {"container_options": demuxer_options}
     is_local = isinstance(target, str) and target.startswith("file:")
     if isinstance(target, str) and source.may_refer_elsewhere:
-        options["options"] = {"rw_timeout": str(_TIMEOUT_SECONDS * 1_000_000)}
+        options["container_options"] = demuxer_options = {"rw_timeout": str(_TIMEOUT_SECONDS * 1_000_000)}
         options["timeout"] = float(_TIMEOUT_SECONDS)
-    else:
-        options["options"] = {"format_whitelist": _SELF_CONTAINED_FORMATS, "protocol_whitelist": "file"}
     if is_local:
-        options["options"]["blocksize"] = str(LOCAL_BLOCK_BYTES)
+        demuxer_options["blocksize"] = str(LOCAL_BLOCK_BYTES)
     reader = None if isinstance(target, str) else target
     if reader is not None:
         options["io_open"] = _deny_opening
         options["buffer_size"] = reader.block_bytes
     beginning = _read_first_bytes(source, target)
     if _is_wav(beginning):
-        options["options"]["probesize"] = _WAV_PROBE_BYTES
+        demuxer_options["probesize"] = _WAV_PROBE_BYTES
     if is_local and str(target).lower().endswith(".tga") and _is_tga(beginning):
         # With filename patterns turned off, the demuxer of numbered images reads exactly this file.
         options["format"] = "image2"
-        options["options"] |= {"format_whitelist": "image2", "pattern_type": "none"}
+        demuxer_options |= {"format_whitelist": "image2", "pattern_type": "none"}
     try:
         with interrupts_kept():
             container = av.open(target if reader is None else _FileForFFmpeg(reader), "r", **options)
