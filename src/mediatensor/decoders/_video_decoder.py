@@ -195,7 +195,8 @@ class VideoDecoder(Closing):
         is_deep = (self._video.stream_info.bits_per_component or 8) > 8
         is_float = output_dtype is torch.float32 or (output_dtype == "auto" and is_deep)
         self._access = VideoAccess(self._video, self._frames, is_float=is_float)
-        self._access.set_transforms(transforms)
+        if is_float or transforms is not None:
+            self._access.set_transforms(transforms)
 
     # Contents
 

@@ -363,7 +363,9 @@ class _Walk:
                 break
             octet = data[at + 1]
             before = position
-            if 0x40 <= octet < 0x80:
+            if 0x80 <= octet < 0xFF:
+                position += 2 + (octet & 0x7F)
+            elif 0x40 <= octet < 0x80:
                 position += 3 + ((octet & 0x3F) << 8 | data[at + 2])
             elif 0x20 <= octet < 0x40:
                 position += 4 + ((octet & 0x1F) << 16 | data[at + 2] << 8 | data[at + 3])

@@ -64,7 +64,7 @@ def unread_packets(**columns: Any) -> PacketTable:
     """Make a table of packets that have not been read. Properties that are not in ``columns`` are false or unknown."""
     nothing = np.zeros(len(columns["pts"]), bool)
     unread: dict[str, Any] = dict.fromkeys(("is_discard", "is_hidden", "is_broken", "is_field"), nothing)
-    unread["disposable"] = np.full(len(nothing), Disposable.UNKNOWN, np.int8)
+    unread["disposable"] = np.full(len(nothing), int(Disposable.UNKNOWN), np.int8)
     return PacketTable(**unread | columns)
 
 
@@ -242,10 +242,10 @@ def entries_to_compare(is_key: BoolArray) -> Int64Array:
     is_chosen = np.zeros(count, bool)
     is_chosen[:_NUM_AT_ENDS] = is_chosen[-_NUM_AT_ENDS:] = True
     is_chosen[:: 1 + count // _NUM_SPREAD] = True
-    keys = np.flatnonzero(is_key)
+    keys = is_key.nonzero()[0]
     keys = keys[:: 1 + len(keys) // _NUM_SPREAD]
     is_chosen[keys] = is_chosen[np.minimum(keys + 1, count - 1)] = True
-    return np.flatnonzero(is_chosen)
+    return is_chosen.nonzero()[0]
 
 
 def packets_of_samples(track: Track, samples: Samples, demuxed: DemuxedSamples) -> PacketTable:

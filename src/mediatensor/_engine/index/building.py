@@ -56,9 +56,9 @@ def from_packets(
     If there are no reasons, the index is reliable. ``frame_rate`` is only used if the stream has a single frame of
     unknown duration.
     """
-    kept = np.flatnonzero(~(table.is_discard | table.is_hidden))
+    kept = (~(table.is_discard | table.is_hidden)).nonzero()[0]
     pts = table.pts[kept]
-    order = np.argsort(pts, kind="stable")
+    order = pts.argsort(kind="stable")
     kept, pts = kept[order], pts[order]
     index = FrameIndex(
         time_base=time_base,
@@ -162,9 +162,9 @@ def from_table(pts: Sequence[int], duration: Sequence[int], is_key: Sequence[boo
 
 def _key_frames(table: PacketTable) -> Int64Array:
     """Return the numbers of the packets at which decoding can start: key frames, and always the first packet."""
-    first = np.zeros(len(table), bool)
-    first[:1] = True
-    return np.flatnonzero(table.is_key | first)
+    can_start = table.is_key.copy()
+    can_start[:1] = True
+    return can_start.nonzero()[0]
 
 
 def _key_frame_columns(table: PacketTable, key_frames: Int64Array) -> dict[str, Any]:

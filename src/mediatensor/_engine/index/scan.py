@@ -226,7 +226,7 @@ class PacketScan:
             position=_column(self._position, -1),
             **{f"is_{name}": _flags(numbers, count) for name, numbers in self._numbers.items()},
             # Known only when the packets are fed to the codec.
-            disposable=np.full(count, Disposable.UNKNOWN, np.int8),
+            disposable=np.full(count, int(Disposable.UNKNOWN), np.int8),
             reasons_to_decode=tuple(reasons),
             read_error=self._read_error,
             changes_palette=self._reader.changes_palette,
