@@ -40,7 +40,6 @@ def packets(
         is_hidden=numbers("hidden"),
         is_broken=numbers("broken"),
         is_field=numbers("fields"),
-        disposable=numbers("disposable").astype(np.int8),
         read_error=flags.get("read_error"),  # type: ignore[arg-type]
     )
 

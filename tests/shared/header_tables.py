@@ -32,7 +32,7 @@ def assert_equal(from_headers: PacketTable, scanned: PacketTable, *, besides: Se
     assert scanned.read_error is None
     assert len(from_headers) == len(scanned)
     for spec in fields(PacketTable):
-        if spec.name not in ("read_error", "disposable", *besides):  # `disposable` is set when packets are read
+        if spec.name not in ("read_error", *besides):
             ours, true = (np.asarray(getattr(table, spec.name)) for table in (from_headers, scanned))
             assert ours.dtype == true.dtype
             different = np.flatnonzero(ours != true)

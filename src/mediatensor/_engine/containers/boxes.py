@@ -118,9 +118,9 @@ def find_all(data: memoryview | Boxes, *path: bytes) -> list[memoryview]:
     return contents
 
 
-def find(data: memoryview | Boxes, kind: bytes) -> memoryview:
-    """Return the content of the only box of a kind; see `find_all`. Raise `MalformedBoxError` unless there is one."""
-    contents = find_all(data, kind)
+def find(boxes: Boxes, kind: bytes) -> memoryview:
+    """Return the content of the only box of a kind. Raise `MalformedBoxError` unless there is one."""
+    contents = [content for each, content in boxes if each == kind]
     if len(contents) != 1:
         raise MalformedBoxError(f"{len(contents)} boxes {kind!r}")
     return contents[0]
@@ -141,10 +141,11 @@ class Fields:
     """Reads the fields of a box one after another. A version and flags, which must come first, are read immediately."""
 
     def __init__(self, data: memoryview) -> None:
+        if len(data) < 4:
+            raise MalformedBoxError("a box ends before its fields do")
         self._data = data
-        self._position = 0
-        word = self.unsigned()
-        self.version, self.flags = word >> 24, word & 0xFFFFFF
+        self._position = 4
+        self.version, self.flags = data[0], int.from_bytes(data[1:4], "big")
 
     def unsigned(self, num_bytes: int = 4) -> int:
         return int.from_bytes(self.take(num_bytes), "big")

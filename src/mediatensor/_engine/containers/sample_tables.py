@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bitstreams.units import Disposable
 from .boxes import Box, Boxes, Fields, MalformedBoxError, ReadAt, children, find, find_all, read_box
 
 NO_PTS = np.iinfo(np.int64).min
@@ -46,7 +45,6 @@ class PacketTable:
     is_hidden: BoolArray  # whether it decodes to no frame: only updates references, or has no picture
     is_broken: BoolArray  # flagged corrupt by the demuxer, encrypted, invalid, of another codec, or after a loss
     is_field: BoolArray  # whether it is one field of a frame
-    disposable: Int8Array  # whether no other picture refers to it: a `Disposable`, int8
     reasons_to_decode: tuple[str, ...] = ()  # breaks in the stream, after which there may be fewer frames than pictures
     read_error: str | None = None  # why reading stopped before the end of the file; `None` if it did not
     changes_palette: bool = False  # whether packets have palettes, which apply to the packets after them
@@ -61,10 +59,9 @@ class PacketTable:
 
 
 def unread_packets(**columns: Any) -> PacketTable:
-    """Make a table of packets that have not been read. Properties that are not in ``columns`` are false or unknown."""
+    """Make a table of packets that have not been read. Properties that are not in ``columns`` are false."""
     nothing = np.zeros(len(columns["pts"]), bool)
     unread: dict[str, Any] = dict.fromkeys(("is_discard", "is_hidden", "is_broken", "is_field"), nothing)
-    unread["disposable"] = np.full(len(nothing), int(Disposable.UNKNOWN), np.int8)
     return PacketTable(**unread | columns)
 
 
@@ -224,8 +221,10 @@ def expected_packets(track: Track, samples: Samples, first_dts: int) -> PacketTa
     has_other_times = not track.edits and first_dts != -samples.shift
     if parts > 1 or has_other_times or kinds & _OTHER_KEY_FRAMES or (position[1:] < (position + size)[:-1]).any():
         return None
-    is_key = np.full(len(size), b"stss" not in kinds)
-    if b"stss" in kinds:
+    is_key = np.zeros(len(size), bool)
+    if b"stss" not in kinds:
+        is_key[:] = True
+    else:
         fields = Fields(find(track.sample_table, b"stss"))
         numbers = fields.array(fields.unsigned(), ">u4")
         if (numbers < 1).any() or (numbers > len(size)).any():
@@ -291,7 +290,7 @@ def _positions(table: Boxes, size: Int64Array, file_size: int) -> Int64Array:
         raise MalformedBoxError("chunks beyond the end of the file")
     fields = Fields(find(table, b"stsc"))
     first_chunk, samples, _ = fields.array(fields.unsigned(), ">u4", 3).T
-    num_chunks = np.diff(first_chunk, append=len(chunk_offset) + 1)
+    num_chunks = np.concatenate([first_chunk[1:], [len(chunk_offset) + 1]]) - first_chunk
     if not len(first_chunk) or first_chunk[0] != 1 or num_chunks.min() <= 0:
         raise MalformedBoxError("chunks out of order, or that do not exist")
     per_chunk = samples.repeat(num_chunks)
@@ -403,7 +402,7 @@ def packets_of_fragments(
     runs = _FragmentRuns(limit=min(_MAX_SAMPLES, file_size))
     for box in fragments:
         content = read_box(read_at, box)
-        for number, traf in enumerate(find_all(content, b"traf")):
+        for number, traf in enumerate(map(children, find_all(content, b"traf"))):
             header = Fields(find(traf, b"tfhd"))
             if header.unsigned() == track_id:
                 base = box.start  # of data offsets (8.8.7.1)
@@ -444,12 +443,12 @@ def _edit_offset(track: Track) -> int:
 
 
 def _read_fragment(
-    traf: memoryview, header: Fields, base: int, defaults: dict[str, int], time_offset: int, runs: _FragmentRuns
+    traf: Boxes, header: Fields, base: int, defaults: dict[str, int], time_offset: int, runs: _FragmentRuns
 ) -> None:
     if header.flags & _DESCRIPTION and header.unsigned() != 1:
         raise MalformedBoxError("fragments with another sample description")
     defaults = defaults | {name: header.unsigned() for name, flag in _DEFAULTS.items() if header.flags & flag}
-    if any(kind in (b"senc", b"saiz", b"saio") for kind, _ in children(traf)):
+    if any(kind in (b"senc", b"saiz", b"saio") for kind, _ in traf):
         raise MalformedBoxError("encrypted samples")
     time = Fields(find(traf, b"tfdt"))
     dts = time.unsigned(8 if time.version == 1 else 4) - time_offset

@@ -28,6 +28,7 @@ from .holes import describe_holes, find_holes
 from .index_file import MAX_TICKS
 
 _NO_PACKETS: deque[int] = deque()
+_UNKNOWN = int(Disposable.UNKNOWN)
 
 # If a larger share of packets seems to show no frame, the stream is decoded. VP8 and VP9 hide one frame in 4 to 16,
 # depending on the encoder. Among the test clips, only AV1 in split packets (0.3) and streams that start with another
@@ -67,7 +68,7 @@ def from_packets(
         is_key=table.is_key[kept],
         is_damaged=np.zeros(len(kept), bool),
         packet=kept,
-        disposable=table.disposable[kept],
+        disposable=np.full(len(kept), _UNKNOWN, np.int8),
         **_key_frame_columns(table, _key_frames(table)),
         is_cut_short=table.read_error is not None,
         anomalies=_anomalies(table),
@@ -122,7 +123,7 @@ def from_frames(
         is_key=is_key & np.isin(packet, key_frames),
         is_damaged=np.array([r.is_corrupt for r in records], bool),
         packet=packet,
-        disposable=np.full(len(records), Disposable.UNKNOWN, np.int8),
+        disposable=np.full(len(records), _UNKNOWN, np.int8),
         **_key_frame_columns(table, key_frames),
         settled=True,
         fingerprint=np.array([r.fingerprint for r in records], np.uint32),
@@ -150,7 +151,7 @@ def from_table(pts: Sequence[int], duration: Sequence[int], is_key: Sequence[boo
         is_key=keys,
         is_damaged=np.zeros(len(order), bool),
         packet=np.full(len(order), -1, np.int64),
-        disposable=np.full(len(order), Disposable.UNKNOWN, np.int8),
+        disposable=np.full(len(order), _UNKNOWN, np.int8),
         key_frame_packet=np.full(len(key_frames), -1 if keys.any() else 0, np.int64),
         key_frame_pts=sorted_pts[key_frames],
         key_frame_dts=unknown,

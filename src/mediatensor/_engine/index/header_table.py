@@ -81,8 +81,8 @@ def header_table(reader: VideoReader, *, small_file_bytes: int = _SMALL_FILE_BYT
     """List the packets of a stream from headers. Return ``None`` unless reading the file would give the same list.
 
     In an mp4 file, the header must agree with the demuxer's own list of packets. In all formats, the first packets must
-    match the headers. Only damage inside the media data can remain undetected until decoding. ``disposable`` is unknown
-    in the table. Also return ``None`` for files of up to ``small_file_bytes``.
+    match the headers. Only damage inside the media data can remain undetected until decoding. Also return ``None`` for
+    files of up to ``small_file_bytes``.
 
     Call this before any packet is read. Afterwards, the reader is at the start of the stream again.
     """

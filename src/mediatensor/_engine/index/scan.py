@@ -32,7 +32,7 @@ import numpy as np
 from ...errors import ReadError
 from ..bitstreams.content import packet_inspector, refreshes_gradually
 from ..bitstreams.order import picture_order
-from ..bitstreams.units import HEAD_BYTES, Disposable, PacketContent
+from ..bitstreams.units import HEAD_BYTES, PacketContent
 from ..containers.sample_tables import NO_PTS, Int64Array, PacketTable
 from ..pyav.pixels import fingerprint
 from ..pyav.reading import PacketDecoder, UndecodablePacketError, VideoReader, is_key_frame
@@ -225,8 +225,6 @@ class PacketScan:
             size=size,
             position=_column(self._position, -1),
             **{f"is_{name}": _flags(numbers, count) for name, numbers in self._numbers.items()},
-            # Known only when the packets are fed to the codec.
-            disposable=np.full(count, int(Disposable.UNKNOWN), np.int8),
             reasons_to_decode=tuple(reasons),
             read_error=self._read_error,
             changes_palette=self._reader.changes_palette,
