@@ -115,10 +115,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if is_product and not _parameters_of_clips(tests):
             chosen = choose_values(values)
             reasons |= {item: _GRID_CELLS for name, item in tests.items() if name not in chosen}
-    left_out = [item for item in items if item in reasons]
-    if left_out:
-        items[:] = [item for item in items if item not in reasons]
-        config.hook.pytest_deselected(items=left_out)
+    # Without `pytest_deselected`, with which each process would keep the tests that are left out: 100 MB.
+    items[:] = [item for item in items if item not in reasons]
     config.stash[_num_left_out_key] = Counter(reasons.values())
     if hasattr(config, "workeroutput"):  # a process of pytest-xdist
         config.workeroutput["num_left_out"] = dict(config.stash[_num_left_out_key])

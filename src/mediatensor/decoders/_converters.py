@@ -36,9 +36,9 @@ class ColorConverter(NotPickled):
         >>> from mediatensor.decoders import ColorConverter, Demuxer
         >>> demuxer = Demuxer("video.mp4")
         >>> decoder, converter = demuxer.streams[0].make_decoder(), ColorConverter()
-        >>> frames = [converter.convert(raw) for packet in demuxer for raw in decoder.decode(packet)]
-        >>> frames[0].data.shape, frames[0].data.dtype
-        (torch.Size([3, 360, 640]), torch.uint8)
+        >>> frames = (converter.convert(raw) for packet in demuxer for raw in decoder.decode(packet))
+        >>> next(frames).data.shape
+        torch.Size([3, 360, 640])
     """
 
     _how_to_send = "Make one in each process."

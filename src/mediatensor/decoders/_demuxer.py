@@ -256,7 +256,8 @@ class Demuxer(NotPickled, Closing):
         >>> demuxer.streams
         (VideoStream(index=0), AudioStream(index=1))
         >>> decoders = {stream.index: stream.make_decoder() for stream in demuxer.streams}
-        >>> decoded = [raw for packet in demuxer for raw in decoders[packet.stream_index].decode(packet)]
+        >>> for packet in demuxer:
+        ...     frames = decoders[packet.stream_index].decode(packet)
     """
 
     _how_to_send = "Make one of the same source in each process."
