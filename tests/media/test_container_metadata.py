@@ -22,6 +22,7 @@ from mediatensor.decoders import (
     VideoStreamHeaderMetadata,
     get_container_metadata,
 )
+from mediatensor.errors import OpenError
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +80,26 @@ def test_size_and_rotation_in_headers_need_no_decoding(
             assert isinstance(metadata, VideoStreamHeaderMetadata)
             assert (metadata.width, metadata.height) == (width, height)
             assert metadata.rotation == (None if rotation is None else pytest.approx(rotation))
+
+
+@pytest.mark.parametrize(
+    "start", [b"\0\0\0\x1cftypjp2 ", b"\0\0\0\7ftypisom", b"\x1a\x45\xdf\xa3\xa3\x42\x82\x84weba", None]
+)
+@pytest.mark.parametrize("name", ["mp4", "mkv", "live_webm", "mp4_fragmented"])
+def test_format_is_the_one_that_ffmpeg_detects(name: str, start: bytes | None, folder: Path, tmp_path: Path) -> None:
+    path = media.make(name, folder)
+    if start is not None:  # not the first bytes of a file of this format
+        data = path.read_bytes()
+        path = tmp_path / "other_start"
+        path.write_bytes(start + data[len(start) :])
+    try:
+        with av.open(str(path)) as container:
+            detected = container.format.name
+    except av.FFmpegError:
+        with pytest.raises(OpenError):
+            get_container_metadata(path)
+    else:
+        assert get_container_metadata(path).format_name == detected
 
 
 def test_codec_without_display_matrix_in_mp4_has_stored_size(folder: Path) -> None:

@@ -341,6 +341,12 @@ _TIMEOUT_SECONDS = 30
 _WAV_PROBE_BYTES = "65536"
 _NUM_BYTES_TO_TELL_WAV = 12
 
+# All names of a format, separated by commas, by the first of them
+_NAMES = {names.partition(",")[0]: names for names in av.formats_available if "," in names}
+_BRANDS_OF_JPEG = (b"jp2 ", b"jpx ", b"jxl ")
+# The element DocType (RFC 8794, 11.2.4) with its size
+_MATROSKA_NAMES = (b"\x42\x82\x84webm", b"\x42\x82\x88matroska")
+
 PYAV_VERSION: str = av.__version__
 # To find the properties of streams, FFmpeg decodes a few frames, which it drops. They need no loop filters.
 _OPTIONS: dict[str, Any] = {"options": {"skip_loop_filter": "all"}}
@@ -434,6 +440,17 @@ def _first_bytes_of_url(url: str, options: dict[str, Any]) -> bytes:
     return b""
 
 
+def _certain_format(beginning: bytes) -> str | None:
+    """Return the format of a file that starts with these bytes, or ``None`` if FFmpeg must try all its formats.
+
+    The rules are those of FFmpeg, for files to which it gives its highest score.
+    """
+    if beginning[4:8] == b"ftyp" and beginning[:4] >= b"\0\0\0\x08" and beginning[8:12] not in _BRANDS_OF_JPEG:
+        return _NAMES.get("mov")
+    is_ebml = beginning.startswith(b"\x1a\x45\xdf\xa3")
+    return _NAMES.get("matroska") if is_ebml and any(name in beginning for name in _MATROSKA_NAMES) else None
+
+
 def _is_wav(beginning: bytes) -> bool:
     return beginning[:4] in (b"RIFF", b"RF64", b"BW64") and beginning[8:_NUM_BYTES_TO_TELL_WAV] == b"WAVE"
 
@@ -499,6 +516,7 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
         options["io_open"] = _deny_opening
         options["buffer_size"] = reader.block_bytes
     beginning = _read_first_bytes(source, target)
+    options["format"] = _certain_format(beginning)
     if _is_wav(beginning):
         demuxer_options["probesize"] = _WAV_PROBE_BYTES
     if is_local and str(target).lower().endswith(".tga") and _is_tga(beginning):

@@ -71,7 +71,7 @@ _NUM_TEXT_BYTES = 1024
 _OPEN_ALREADY = ("/dev/stdin", "/dev/fd/", "/proc/")
 # Number of first bytes that identify a file. Most formats have a header or their first frame there.
 _NUM_IDENTITY_BYTES = 4096
-_NUM_MAGIC_BYTES = 12
+_NUM_MAGIC_BYTES = 64
 
 # In the path of an image, FFmpeg treats these characters as a pattern that matches many files.
 _PATTERN_CHARACTERS = frozenset("%*?[{")
