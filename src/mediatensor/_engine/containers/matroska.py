@@ -170,9 +170,10 @@ _MAX_ELEMENTS = 1 << 23
 _MAX_HEADER_BYTES = 1 << 24
 _MAX_TICKS = 1 << 60
 
-# A block's first bytes, which are read: ID and size, header (track, time, flags), start of the payload.
+# A block's first bytes, which are read: ID and size; header (track, time, flags) and start of the payload.
 _MAX_SIZE_BYTES, _BLOCK_HEADER_BYTES = 8, 4
-_HEAD_BYTES = 1 + _MAX_SIZE_BYTES + _BLOCK_HEADER_BYTES + PAYLOAD_BYTES
+_HEAD_BYTES = _BLOCK_HEADER_BYTES + PAYLOAD_BYTES
+_BLOCK_BYTES = 1 + _MAX_SIZE_BYTES + _HEAD_BYTES
 _KEY, _LACING, _XIPH, _FIXED = 0x80, 0x06, 0x02, 0x04
 # Lace headers can describe up to 256 frames.
 _MAX_LACE_HEADER_BYTES = 1 << 16
@@ -209,7 +210,7 @@ def blocks_of_track(read_at: ReadAt, file_size: int, track_index: int, *, window
     ``track_index`` is FFmpeg's index of the stream. The file is read in windows of ``window_bytes``, which are then
     parsed in memory.
     """
-    return _Walk(read_at, file_size, track_index, max(window_bytes, _HEAD_BYTES)).blocks()
+    return _Walk(read_at, file_size, track_index, max(window_bytes, _BLOCK_BYTES)).blocks()
 
 
 @dataclass
@@ -225,11 +226,12 @@ class _Walk:
     nanoseconds: int = DEFAULT_TIMESTAMP_SCALE
     track: TrackEntry | None = None
     num_elements: int = 0
-    # Starts and first bytes of blocks of all tracks that are not packed yet, and packed arrays of the track's own
-    # blocks.
-    positions: list[int] = field(default_factory=list)
+    # Starts, sizes and first bytes of the contents of blocks: lists for all tracks' blocks
+    # that are not packed yet, and packed arrays for the track's own blocks.
+    starts: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
     heads: list[bytes] = field(default_factory=list)
-    packed: list[tuple[Int64Array, NDArray[np.uint8]]] = field(default_factory=list)
+    packed: list[tuple[Int64Array, Int64Array, NDArray[np.uint8]]] = field(default_factory=list)
     clusters: list[tuple[int, int]] = field(default_factory=list)  # (start, time)
     # By start of the block's header, for blocks in groups: (duration, whether the block refers to no other block).
     groups: dict[int, tuple[int, bool]] = field(default_factory=dict)
@@ -263,10 +265,10 @@ class _Walk:
     def _look_at(self, position: int) -> int:
         """Make sure that `data` contains the header that starts at ``position``. Return its offset in `data`."""
         at = position - self.start
-        if not 0 <= at <= len(self.data) - _HEAD_BYTES:
+        if not 0 <= at <= len(self.data) - _BLOCK_BYTES:
             self.data = self.read_at(position, self.window_bytes)
             if len(self.data) < self.window_bytes:
-                self.data += bytes(_HEAD_BYTES)
+                self.data += bytes(_BLOCK_BYTES)
             self.start, at = position, 0
         return at
 
@@ -345,10 +347,10 @@ class _Walk:
         Nearly all time is spent in this loop, because files have many blocks.
         """
         read_at, window_bytes = self.read_at, self.window_bytes
-        add_position, add_head = self.positions.append, self.heads.append
+        add_start, add_size, add_head = self.starts.append, self.sizes.append, self.heads.append
         num_before = len(self.heads)
         data, start = self.data, self.start
-        last = len(data) - _HEAD_BYTES if position >= start else -1
+        last = len(data) - _BLOCK_BYTES if position >= start else -1
         at = before = 0
         for _ in range(_PACKED_BLOCKS):
             if position >= end:
@@ -357,31 +359,37 @@ class _Walk:
             if at > last or at < 0:
                 data, start, at = read_at(position, window_bytes), position, 0
                 if len(data) < window_bytes:
-                    data += bytes(_HEAD_BYTES)
-                last = len(data) - _HEAD_BYTES
+                    data += bytes(_BLOCK_BYTES)
+                last = len(data) - _BLOCK_BYTES
             if data[at] != _SIMPLE_BLOCK:
                 break
             octet = data[at + 1]
             before = position
+            # The highest octet of each length may mean that the size is unknown.
             if 0x80 <= octet < 0xFF:
-                position += 2 + (octet & 0x7F)
-            elif 0x40 <= octet < 0x80:
-                position += 3 + ((octet & 0x3F) << 8 | data[at + 2])
-            elif 0x20 <= octet < 0x40:
-                position += 4 + ((octet & 0x1F) << 16 | data[at + 2] << 8 | data[at + 3])
+                body, size = at + 2, octet & 0x7F
+            elif 0x40 <= octet < 0x7F:
+                body, size = at + 3, (octet & 0x3F) << 8 | data[at + 2]
+            elif 0x20 <= octet < 0x3F:
+                body, size = at + 4, (octet & 0x1F) << 16 | data[at + 2] << 8 | data[at + 3]
             else:
-                self.data, self.start = data, start
-                position = self._parse_element(position).end or end + 1
-            add_position(before)
-            add_head(data[at : at + _HEAD_BYTES])
+                _, stated_size, body = _parse_header(data, at)
+                if stated_size is None:
+                    raise MalformedBoxError("a block of unknown size")
+                size = stated_size
+            position = start + body
+            add_start(position)
+            add_size(size)
+            add_head(data[body : body + _HEAD_BYTES])
+            position += size
         self.data, self.start = data, start
         self.num_elements += len(self.heads) - num_before
         if position > end:
             if end < self.file_size:
                 raise MalformedBoxError(f"a block that does not fit into its cluster at byte {before}")
             # The file ends inside this block, so the demuxer drops the block.
-            self.positions.pop()
-            self.heads.pop()
+            for blocks in (self.starts, self.sizes, self.heads):
+                blocks.pop()
         if self.num_elements > _MAX_ELEMENTS:
             raise MalformedBoxError("too many elements")
         if len(self.heads) >= _PACKED_BLOCKS:
@@ -389,20 +397,21 @@ class _Walk:
         return position
 
     def _read_group(self, position: int, end: int) -> None:
-        block = body = -1
+        body = -1
         duration, is_key, is_own = 0, True, False
         while position < end:
             element = self._parse_element(position)
             if element.end is None or element.end > end:
                 raise MalformedBoxError("a group of a block that does not fit")
             if element.kind == _BLOCK:
-                if block >= 0:
+                if body >= 0:
                     raise MalformedBoxError("a group of more than one block")
-                block, body = position, element.body
-                at = block - self.start
-                self.positions.append(block)
+                body = element.body
+                at = body - self.start
+                self.starts.append(body)
+                self.sizes.append(element.end - body)
                 self.heads.append(self.data[at : at + _HEAD_BYTES])
-                is_own = self.track is not None and self.data[body - self.start] == self.track.number | 0x80
+                is_own = self.track is not None and self.data[at] == self.track.number | 0x80
             elif element.kind == _BLOCK_DURATION:
                 duration = self._read_number(element)
             elif element.kind == _REFERENCE_BLOCK:
@@ -412,7 +421,7 @@ class _Walk:
             elif element.kind not in _OF_GROUP:
                 raise MalformedBoxError(f"element {element.kind:X} in a group of a block")
             position = element.end
-        if block < 0 or duration > _MAX_TICKS:
+        if body < 0 or duration > _MAX_TICKS:
             raise MalformedBoxError("a group without a block, or of an impossible duration")
         if is_own:
             self.groups[body] = duration, is_key
@@ -434,41 +443,38 @@ class _Walk:
     def _pack(self) -> None:
         """Move the track's blocks from lists to arrays, and discard the blocks of other tracks."""
         heads = np.frombuffer(b"".join(self.heads), np.uint8)
-        positions = np.array(self.positions, np.int64)
-        if len(heads) != len(positions) * _HEAD_BYTES:
+        if len(heads) != len(self.heads) * _HEAD_BYTES:
             raise MalformedBoxError("a block that is cut off")
-        heads = heads.reshape(len(positions), _HEAD_BYTES)
-        size_bytes = _SIZE_BYTES[heads[:, 1]]
+        heads = heads.reshape(len(self.heads), _HEAD_BYTES)
         assert self.track is not None
-        for length in np.flatnonzero(np.bincount(size_bytes)).tolist():  # numpy.unique would load numpy.ma
-            of_length = np.flatnonzero(size_bytes == length)
-            octets = heads[of_length, 1 + length] if length <= _MAX_SIZE_BYTES else np.zeros(1, np.uint8)
-            if not np.isin(octets, self.track.octets).all():
-                raise MalformedBoxError("a block without a track")
-            of_track = of_length[octets == self.track.number | 0x80]
-            self.packed.append((positions[of_track], heads[of_track]))
-        self.positions.clear()
+        is_octet = np.zeros(256, bool)
+        is_octet[list(self.track.octets)] = True
+        if not is_octet[heads[:, 0]].all():
+            raise MalformedBoxError("a block without a track")
+        is_own = heads[:, 0] == self.track.number | 0x80
+        start, size = np.array(self.starts, np.int64)[is_own], np.array(self.sizes, np.int64)[is_own]
+        if (size <= _BLOCK_HEADER_BYTES).any():
+            raise MalformedBoxError("a block of an impossible size")
+        self.packed.append((start, size, heads[is_own]))
+        self.starts.clear()
+        self.sizes.clear()
         self.heads.clear()
 
     # From blocks to frames
 
     def _build_blocks(self, track: TrackEntry) -> Blocks:
         self._pack()
-        positions = np.concatenate([positions for positions, _ in self.packed])
-        if not len(positions):
+        start, size, heads = map(np.concatenate, zip(*self.packed, strict=True))
+        if not len(start):
             raise MalformedBoxError("a track without blocks")
-        order = np.argsort(positions)
-        position = positions[order]
-        size, start, heads = _block_headers(np.concatenate([heads for _, heads in self.packed])[order])
-        start += position
         begin, cluster_time = np.array(self.clusters, np.int64).T
         relative = heads[:, 1:3].copy().view(">i2")[:, 0].astype(np.int64)
-        time = cluster_time[np.searchsorted(begin, position) - 1] + relative
+        time = cluster_time[np.searchsorted(begin, start) - 1] + relative
         if (time < 0).any():
             raise MalformedBoxError("blocks before time 0")
         flags = heads[:, 3]
         is_key = (flags & _KEY) != 0
-        duration = np.full(len(position), track.default_duration // self.nanoseconds, np.int64)
+        duration = np.full(len(start), track.default_duration // self.nanoseconds, np.int64)
         for number in np.flatnonzero(np.isin(start, list(self.groups))).tolist() if self.groups else []:
             own_duration, is_key[number] = self.groups[int(start[number])]
             if own_duration:
@@ -568,27 +574,3 @@ def _split_laces(header: bytes, lacing: int, begin: int, end: int) -> list[tuple
         raise MalformedBoxError("frames that do not fit into their block")
     ends = begin + at + np.cumsum(sizes)
     return [(int(stop) - size, size) for stop, size in zip(ends, sizes, strict=True)]
-
-
-def _block_headers(heads: NDArray[np.uint8]) -> tuple[Int64Array, Int64Array, NDArray[np.uint8]]:
-    """Parse the first bytes of blocks, one block in each row of ``heads``.
-
-    Return for each block its size, the offset at which its header starts, and the header with the start of the payload.
-    """
-    count = len(heads)
-    size, start = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    bodies = np.zeros((count, _BLOCK_HEADER_BYTES + PAYLOAD_BYTES), np.uint8)
-    size_bytes = _SIZE_BYTES[heads[:, 1]]
-    for length in np.flatnonzero(np.bincount(size_bytes)).tolist():
-        chosen = np.flatnonzero(size_bytes == length)
-        chosen_heads = heads[chosen]
-        number = np.zeros(len(chosen), np.int64)
-        for column in range(1, 1 + length):
-            number = number << 8 | chosen_heads[:, column]
-        ones = (1 << 7 * length) - 1
-        number &= ones
-        if (number == ones).any() or (number <= _BLOCK_HEADER_BYTES).any():
-            raise MalformedBoxError("a block of an impossible size")
-        size[chosen], start[chosen] = number, 1 + length
-        bodies[chosen] = chosen_heads[:, 1 + length : 1 + length + bodies.shape[1]]
-    return size, start, bodies
