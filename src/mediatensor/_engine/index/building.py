@@ -400,7 +400,8 @@ def _findings(records: Sequence[FrameRecord], reasons: tuple[str, ...], num_unde
 
 
 def _anomalies(table: PacketTable) -> tuple[str, ...]:
-    pts = np.sort(table.pts[table.pts != NO_PTS])
+    pts = table.pts[table.pts != NO_PTS]
+    pts.sort()
     kinds = [
         (table.is_discard, "{} decoded but not shown (trimmed by an edit list)"),
         (table.is_hidden, "{} without a picture to show"),

@@ -130,8 +130,8 @@ def _read_packet_table(reader: VideoReader, read_at: ReadAt, file_size: int) -> 
         raise MalformedBoxError("samples in the header and in fragments")
     table = packets_of_fragments(track, reader.track_id, moov, fragments, read_at, file_size)
     entries = reader.index_entries()  # so far only the first fragments
-    numbers = np.searchsorted(table.position, [position for position, *_ in entries]).clip(max=len(table) - 1)
-    if not entries or not _are_entries_equal(table, numbers, entries):
+    numbers = np.searchsorted(table.position, entries[0]).clip(max=len(table) - 1)
+    if not len(numbers) or not _are_entries_equal(table, numbers, entries):
         raise MalformedBoxError("the demuxer reads the fragments differently")
     return table
 
@@ -175,10 +175,9 @@ def _header_boxes(read_at: ReadAt, file_size: int) -> tuple[memoryview, list[Box
 
 
 def _demuxed_samples(reader: VideoReader) -> DemuxedSamples:
-    entries = reader.index_entries()
-    if not entries:
+    position, dts, size, flags = np.array(reader.index_entries(), np.int64)
+    if not len(position):
         raise MalformedBoxError("the demuxer has no list")
-    position, dts, size, flags = np.array(entries, np.int64).T
     return DemuxedSamples(position, dts, size, (flags & KEY_ENTRY) != 0, (flags & DISCARD_ENTRY) != 0)
 
 
@@ -186,7 +185,7 @@ def _expected_packets(reader: VideoReader, track: Track, samples: Samples) -> Pa
     """Compute the packets that the demuxer should return; return ``None`` unless some entries match its list."""
     if reader.num_index_entries != len(samples.position):
         return None
-    [(_, first_dts, _, _)] = reader.index_entries([0])
+    [[_], [first_dts], _, _] = reader.index_entries([0])
     table = expected_packets(track, samples, first_dts)
     if table is None:
         return None
@@ -196,10 +195,10 @@ def _expected_packets(reader: VideoReader, track: Track, samples: Samples) -> Pa
     return table if _are_entries_equal(table, numbers, reader.index_entries(numbers.tolist())) else None
 
 
-def _are_entries_equal(table: PacketTable, numbers: Int64Array, entries: list[tuple[int, int, int, int]]) -> bool:
+def _are_entries_equal(table: PacketTable, numbers: Int64Array, entries: list[list[int]]) -> bool:
     """Return whether the packets with these numbers, none of which is discarded, are ``entries`` of the demuxer."""
     columns = (table.position, table.dts, table.size, table.is_key * KEY_ENTRY)
-    return entries == list(zip(*(column[numbers].tolist() for column in columns), strict=True))
+    return entries == [column[numbers].tolist() for column in columns]
 
 
 def _prove(reader: VideoReader, table: PacketTable, num_compared: int, *, makes_up_dts: bool) -> PacketTable | None:
@@ -302,6 +301,8 @@ def _find_hidden(codec: str | None, extradata: bytes, blocks: Blocks, read_at: R
         for number in spread(np.flatnonzero(~hidden)):
             last_byte = read_at(int(blocks.start[number] + num_bytes[number]) - 1, 1)
             hidden[number] = not VP9_INDEX_MARKERS.isdisjoint(last_byte)
+    if not hidden.any():
+        return hidden
     content_of = content_parser(codec, extradata)
     for number in np.flatnonzero(hidden).tolist():
         packet = memoryview(blocks.stripped + read_at(int(blocks.start[number]), int(num_bytes[number])))

@@ -347,15 +347,16 @@ class VideoReader(StreamReader):
         """The number of entries in the packet list of FFmpeg's demuxer. In some formats, the list can be incomplete."""
         return len(self._stream.index_entries)
 
-    def index_entries(self, numbers: Sequence[int] | None = None) -> list[tuple[int, int, int, int]]:
-        """Return (position, dts, size, flags) for all entries of the packet list, or for those with these numbers.
+    def index_entries(self, numbers: Sequence[int] | None = None) -> list[list[int]]:
+        """Return the columns position, dts, size and flags of the packet list, or of its entries with these numbers.
 
         If the codec makes only key frames, all entries have the flag of key frames.
         """
         entries = self._stream.index_entries
-        chosen = entries if numbers is None else [entries[number] for number in numbers]
+        chosen = list(entries) if numbers is None else [entries[number] for number in numbers]
         intra = KEY_ENTRY if self.is_intra_only else 0
-        return [(entry.pos, entry.timestamp, entry.size, entry.flags | intra) for entry in chosen]
+        flags = [entry.flags | intra for entry in chosen]
+        return [[entry.pos for entry in chosen], [entry.timestamp for entry in chosen], [e.size for e in chosen], flags]
 
     @property
     def num_pixels(self) -> int:
