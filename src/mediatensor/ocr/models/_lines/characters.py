@@ -27,7 +27,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 from pathlib import Path
 from typing import TypeAlias
 
@@ -55,8 +55,9 @@ CROSS, MIDDLE_DOT = "\u00d7", "\u00b7"
 """The multiplication cross and the middle dot, which networks confuse with x and with hyphens."""
 # Capital letters of three scripts. Letters that are often correct next to a zero are left out, such as those in 0o17,
 # 0D 0A and Japanese dates.
-_LIKE_ZERO = frozenset("O\u041e\u039f\u00d8\u0398")
-_IN_NUMBERS = frozenset(".,:;/-+%()")
+_LIKE_ZERO = "O\u041e\u039f\u00d8\u0398"
+_NUMBER_WITH_ZERO = re.compile(rf"(?=.*0)[\d{_LIKE_ZERO}.,:;/\-+%()]+")
+_BESIDE_ZERO = re.compile(f"(?<=0)[{_LIKE_ZERO}]+|[{_LIKE_ZERO}]+(?=0)")
 # Networks often read these signs, which only East Asian fonts have, for two characters or after a degree sign.
 _DEGREES = {"\u2103": "\u00b0C", "\u2109": "\u00b0F"}
 NUM_ALTERNATIVES = 4
@@ -217,19 +218,10 @@ def replace_zeros(values: Sequence[str]) -> list[str]:
     '0000 10:00 5O2 A0O1 OO O'
     """
     text = list(values)
-    start = 0
-    for end in range(len(text) + 1):
-        if end < len(text) and text[end] != " ":
-            continue
-        token = text[start:end]
-        if "0" in token and all(value.isdecimal() or value in _LIKE_ZERO or value in _IN_NUMBERS for value in token):
-            # Propagate from zeros in both directions, so that a whole run of look-alikes is replaced.
-            for places in (range(start, end), range(end - 1, start - 1, -1)):
-                for place in places:
-                    beside = text[place + (1 if places.step < 0 else -1)] if place != places[0] else ""
-                    if text[place] in _LIKE_ZERO and beside == "0":
-                        text[place] = "0"
-        start = end + 1
+    for token in re.finditer(r"\S+", "".join(value if len(value) == 1 else "_" for value in values)):
+        if _NUMBER_WITH_ZERO.fullmatch(token[0]):
+            for run in _BESIDE_ZERO.finditer(token[0]):
+                text[token.start() + run.start() : token.start() + run.end()] = "0" * len(run[0])
     return text
 
 
@@ -299,24 +291,16 @@ class _Sequences:
         self._num_symbols = len(self._tables[0][0])
         self.log_probability = lru_cache(maxsize=1 << 16)(self._log_probability)
 
-    def _log_probability(self, before: tuple[int, ...], symbol: int) -> float:
+    def _log_probability(self, sequence: int) -> float:
         probability = 1 / self._num_symbols
-        for length, (keys, counts, contexts, totals, kinds) in enumerate(self._tables):
-            context = _key(before[len(before) - length :])
-            place = _place(contexts, context)
+        for length, (keys, counts, contexts, totals, kinds) in enumerate(self._tables, 1):
+            key = sequence & ((1 << SYMBOL_BITS * length) - 1)
+            place, found = _place(contexts, key >> SYMBOL_BITS), _place(keys, key)
             if place is None:
                 break
-            found = _place(keys, context << SYMBOL_BITS | symbol)
             count = 0.0 if found is None else counts[found]
             probability = (count + kinds[place] * probability) / (totals[place] + kinds[place])
         return float(np.log(probability))
-
-
-def _key(symbols: Sequence[int]) -> int:
-    key = 0
-    for symbol in symbols:
-        key = key << SYMBOL_BITS | symbol
-    return key
 
 
 def _place(ordered: npt.NDArray[np.int64], key: int) -> int | None:
@@ -600,8 +584,8 @@ def _find_likeliest(values: Sequence[str], choices: Mapping[int, Sequence[tuple[
                 tried = [*text, character]
                 last = ([" "] * (SEQUENCE_LENGTH - 1) + tried)[-SEQUENCE_LENGTH:]
                 for sequences, symbol_of in ((letters, fold_character), (shapes, shape_of)):
-                    *before, symbol = (numbers.get(symbol_of(other), 0) for other in last)
-                    own += SEQUENCE_WEIGHT * sequences.log_probability(tuple(before), symbol)
+                    key = reduce(lambda key, other: key << SYMBOL_BITS | numbers.get(symbol_of(other), 0), last, 0)
+                    own += SEQUENCE_WEIGHT * sequences.log_probability(key)
                 longer.append((score + own, tried))
         # Sorting is stable, so the network's likeliest character wins ties.
         spellings = sorted(longer, key=lambda spelling: -spelling[0])[:BEAM_WIDTH]
