@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 
@@ -10,7 +11,15 @@ import pytest
 import torch
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from mediatensor.ocr.models._lines.characters import correct_spelling, correct_words, is_spelled, spell_degrees
+from mediatensor.ocr.models._lines.characters import (
+    correct_spelling,
+    correct_words,
+    ctc_best_path,
+    doubts_of,
+    is_spelled,
+    spell_degrees,
+    spellings,
+)
 from mediatensor.ocr.models._lines.cutting import cut_lines, network_input
 from mediatensor.ocr.models._lines.reading import read_lines
 from mediatensor.ocr.utils.metrics import edit_distance
@@ -20,7 +29,10 @@ from ocr_reading import reader
 def decided(line: str, doubts: dict[int, dict[str, float]]) -> str:
     """Return ``line`` after correction. ``doubts`` has probabilities at some places; all others are 0.99."""
     confidences = [doubts[place][value] if place in doubts else 0.99 for place, value in enumerate(line)]
-    likely = {place: [(value, math.log(share)) for value, share in own.items()] for place, own in doubts.items()}
+    likely = {
+        place: {other: math.log(share / own[line[place]]) for other, share in own.items() if other != line[place]}
+        for place, own in doubts.items()
+    }
     return "".join(correct_spelling(list(line), confidences, likely))
 
 
@@ -103,8 +115,19 @@ GERMAN = ["bitte", "senden", "diese", "Nachricht", "zurück", "unter", "Angabe",
 
 def corrected(word: str, place: int, other: str, score: float, page: list[str]) -> str:
     """Return ``word`` after correction on a page of sure words, if ``other`` is likely at ``place``."""
-    confidences = [[0.99] * len(text) for text in page] + [[0.99] * place + [0.6] + [0.99] * (len(word) - place - 1)]
-    return "".join(correct_words([*page, word], confidences, [*({} for _ in page), {place: [(other, score)]}])[-1][0])
+    first, second = other[:1], other[1:]
+    steps = [{word[place]: 0.0} if second else {word[place]: 0.0, first: score}, {"": 0.0}]
+    if second:
+        steps[1][second] = score
+    return corrected_steps(word, {place: steps}, page)
+
+
+def corrected_steps(word: str, doubts: dict[int, list[dict[str, float]]], page: list[str]) -> str:
+    """Return ``word`` after correction on a page of sure words, from the steps of its uncertain characters."""
+    confidences = [[0.99] * len(text) for text in page] + [
+        [0.6 if place in doubts else 0.99 for place in range(len(word))]
+    ]
+    return "".join(correct_words([*page, word], confidences, [*({} for _ in page), doubts])[-1][0])
 
 
 @pytest.mark.parametrize(
@@ -124,7 +147,7 @@ def corrected(word: str, place: int, other: str, score: float, page: list[str]) 
 )
 def test_uncertain_words_become_known_words(word: str, place: int, other: str, meant: str, page: list[str]) -> None:
     assert corrected(word, place, other, -1.5, page) == meant
-    assert corrected(word, place, other, -6.0, page) == word  # too improbable
+    assert corrected(word, place, other, -7.5, page) == word  # too improbable
 
 
 @pytest.mark.parametrize(
@@ -144,6 +167,66 @@ def test_uncertain_words_become_known_words(word: str, place: int, other: str, m
 )
 def test_words_that_may_be_right_are_not_changed(word: str, place: int, other: str, page: list[str]) -> None:
     assert corrected(word, place, other, -0.5, page) == word
+
+
+def test_several_characters_of_a_known_word_may_differ() -> None:
+    doubts = {4: [{"m": 0.0, "r": -1.0}, {"": 0.0, "n": -1.5}, {"": 0.0}]}
+    assert corrected_steps("govemed", doubts, ENGLISH) == "governed"
+    assert corrected_steps("govemed", doubts, GERMAN) == "govemed"
+    doubts = {0: [{"n": 0.0, "s": -1.5}], 1: [{"o": 0.0, "e": -1.5}]}
+    assert corrected_steps("norvice,", doubts, ENGLISH) == "service,"
+    # The more characters differ, the less does the rest of the word show.
+    assert corrected_steps("norv", {0: doubts[0], 1: doubts[1]}, [*ENGLISH, "serv"]) == "norv"
+
+
+def test_case_of_a_sure_word_stays() -> None:
+    assert corrected_steps("Taiwan", {0: [{"T": 0.0}, {"t": 0.0, "T": -0.1}]}, ENGLISH) == "Taiwan"
+
+
+def test_word_that_cannot_have_been_read_stays() -> None:
+    assert corrected_steps("Praduct", {2: [{"x": 0.0}]}, ENGLISH) == "Praduct"
+
+
+@pytest.mark.parametrize("share", [math.nan, 0.0, 1.0, 0.6])
+@pytest.mark.parametrize("score", [math.nan, -math.inf, 0.0])
+def test_steps_of_any_probabilities_have_a_character(share: float, score: float) -> None:
+    best = np.array([[share] * 3], dtype=np.float32), np.array([[1, 0, 2]])
+    found = ctc_best_path((torch.from_numpy(best[0]), torch.from_numpy(best[1])), 0).sequence(0)
+    scores = np.full((3, 2), score, dtype=np.float16)
+    doubts = doubts_of(found, "ab", best[0][0], best[1][0], scores, np.array([[1, 2]] * 3))
+    assert all(steps and all(steps) for steps in doubts.values())
+    assert "".join(correct_words(["ab"], [[0.5, 0.5]], [doubts])[0][0]) == "ab"
+
+
+def test_added_and_removed_characters_keep_the_others_in_place() -> None:
+    def texts(word: str, doubts: dict[int, list[dict[str, float]]]) -> tuple[str, ...]:
+        sure = [[0.99] * len(text) for text in ENGLISH]
+        own = [0.99] * len(word)
+        text, confidences = correct_words([*ENGLISH, word], [*sure, own], [*({} for _ in ENGLISH), doubts])[-1]
+        assert [share != 0.99 for share in confidences] == [a != b for a, b in zip(text, word, strict=True)]
+        return text
+
+    assert texts("Departent", {5: [{"t": 0.0}, {"": 0.0, "m": -1.5}]}) == (*"Depart", "me", *"nt")
+    assert texts("managemment", {7: [{"m": 0.0, "": -1.5}, {"": 0.0}]}) == (*"managem", "", *"ent")
+
+
+def test_decoding_with_known_words_equals_a_search_of_all_paths() -> None:
+    random = np.random.default_rng(0)
+    words = ["abba", "baab", "babab", "aabb", "ababa", "bbaab"]
+    for _ in range(60):
+        shares = random.dirichlet([0.5] * 3, 7)
+        steps = [{name: math.log(share) for name, share in zip(("", "a", "b"), row, strict=True)} for row in shares]
+        best: dict[str, float] = {}
+        for path in itertools.product(("", "a", "b"), repeat=len(steps)):
+            text = "".join(one for one, _ in itertools.groupby(path))
+            score = sum(step[one] for step, one in zip(steps, path, strict=True))
+            best[text] = max(best.get(text, -math.inf), score)
+        found = spellings("", steps, lambda start: any(word.startswith(start) for word in words))
+        likely = {word: best[word] for word in words if word in best}
+        likeliest = max(likely, key=likely.__getitem__)
+        assert max(words, key=lambda word: found.get(word, -math.inf)) == likeliest
+        others = {word: score - found[likeliest] for word, score in found.items() if word in words}
+        assert others == pytest.approx({word: best[word] - best[likeliest] for word in others})
 
 
 _STARTS, _ENDS = ("Quan", "Ves", "Holm", "Brix", "Tar", "Elling", "Mor", "Sund"), (
@@ -210,6 +293,19 @@ def test_words_of_a_page_help_to_read_faint_ones() -> None:
         return sum(word.value in names for word in words if word.geometry[0][1] > 0.5)
 
     assert num_right(others) + 3 <= num_right(names)
+
+
+def test_letters_that_touch_are_read_in_known_words() -> None:
+    matplotlib = pytest.importorskip("matplotlib", reason="its fonts are used")
+    font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSerif.ttf"), 16)
+    text = """Government Modern Internal Determine Concern Journal Attorney Corner Northern Information Management
+        Statement Adjustment Payment Document Commission Addressee Committee Individual Description Western
+        Return Pattern"""
+    image = Image.new("L", (760, 260), 255)
+    for number, word in enumerate(text.split()):
+        ImageDraw.Draw(image).text((20 + number % 4 * 185, 20 + number // 4 * 40), word, font=font, fill=60)
+    page = np.array(image.filter(ImageFilter.GaussianBlur(1.6)).convert("RGB"))
+    assert {"Concern", "Northern"} <= set(reader()([page]).render().split())  # otherwise Concem and Northem
 
 
 def test_faint_last_letter_is_read_in_known_words() -> None:

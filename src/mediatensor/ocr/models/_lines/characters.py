@@ -13,8 +13,10 @@ A character is replaced only if the word also has clearly recognised characters.
 digits, it must be a digit or a sign; among letters, anything but a digit. Clearly recognised characters stay. A word
 that consists of one uncertain character also stays.
 
-When all lines of a page are read, a candidate is also chosen if it makes a known word: one that the page has elsewhere,
-or an English one. ``english.txt.gz`` is the list of English words up to size 35 of SCOWL, http://wordlist.aspell.net.
+When all lines of a page are read, uncertain words are decoded again, and only known words are allowed: those that the
+page has elsewhere, and English ones (word beam search, H. Scheidl et al., 2018). A known word is chosen if it is almost
+as likely as the characters that were read. ``english.txt.gz`` is the list of English words up to size 35 of SCOWL,
+http://wordlist.aspell.net.
 """
 
 from __future__ import annotations
@@ -24,18 +26,22 @@ import io
 import math
 import re
 import unicodedata
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, reduce
+from heapq import nlargest
+from itertools import compress, groupby, pairwise
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from ....errors import InvalidArgumentError
+from ...utils._scores import edit_distance
 from .._networks.transfers import download
 from .._networks.weights import stored_bytes
 
@@ -71,7 +77,7 @@ SEQUENCE_WEIGHT = 0.2
 NETWORK_BONUS = 0.3
 """Score bonus of the network's likeliest character."""
 BEAM_WIDTH = 16
-"""Number of candidate spellings of a line in the beam search."""
+"""Number of candidate spellings of a line or a word in the beam search."""
 SEQUENCE_LENGTH = 4
 """Length in characters of the longest sequences that were counted."""
 SYMBOL_BITS = 7
@@ -79,18 +85,19 @@ SYMBOL_BITS = 7
 _SPELLED_IN_NUMBERS = frozenset(".,:;/-+%()$")
 _LIKE_SIGNS = frozenset(".,;:")
 """Punctuation marks that all fit almost anywhere, so neighbouring characters do not show which one is right."""
-BONUS_OF_LETTER, MAX_BONUS = 2.0, 5.0
-"""Score bonus of a known word in nats, for each letter that stays but the first, and its maximum. The more letters fit,
-the more seldom does a word fit by chance. The logarithm of how often the page has the word is added.
+BONUS_OF_LETTER, MAX_BONUS, OTHER_LENGTH = 2.0, 7.0, 2.5
+"""Score bonus of a known word in nats: for each letter, minus two letters for each edit; its maximum; and the penalty
+of a word of another length. The more letters fit, the more seldom does a word fit by chance. The logarithm of how often
+the page has the word is added. Texts that are less likely by more than the maximum are not searched.
 """
+LIKELY = 5.0
+"""Another character is likely, and a word not sure, if the character is at most this many nats less probable."""
 FEWEST_LETTERS_OF_ENGLISH, LEAST_ENGLISH, FEWEST_ENGLISH = 4, 0.3, 5
 """Least length of the English words, and the share and number of the page's sure words of this length that must be
 English, so that words of another language are not replaced.
 """
-FEWEST_LETTERS_OF_DROPPED = 6
-"""Least length of a word with a letter that was dropped or read twice. On 299 forms and receipts, all 24 such words are
-right; shorter ones seldom are (``Sept`` and ``slept``).
-"""
+FEWEST_LETTERS_OF_OTHER_LENGTH = 6
+"""Least length of a known word of another length; shorter ones are seldom right (``Sept`` and ``slept``)."""
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _CENTS, _NUMBER, _GOES_ON = re.compile(r"[.,]\d\d"), re.compile(r"\d\d$"), re.compile(r"\d|[Zz]")
 _LIKE_DIGITS = {"O": "0", "S": "5"}
@@ -105,8 +112,10 @@ FEWEST_EAST_ASIAN, SURELY_SIGN = 3, 4.0
 """Pages with fewer sure East Asian letters have none. There, such a letter is replaced by a sign that is at most this
 many nats less probable: on 25 of 269 Latin pages, rows of asterisks are read as ideographs.
 """
-Doubts: TypeAlias = Mapping[int, Sequence[tuple[str, float]]]
-"""By place in a text, other characters that are likely there, and their log probabilities relative to the text's."""
+Step: TypeAlias = Mapping[str, float]
+"""Likely characters at a time step, and "" for none, with their log probabilities."""
+Doubts: TypeAlias = Mapping[int, Sequence[Step]]
+"""By place of an uncertain character in a text, the steps until the next character starts."""
 
 
 @dataclass(frozen=True)
@@ -329,89 +338,72 @@ def is_spelled(character: str) -> bool:
 
 
 def correct_spelling(
-    values: Sequence[str], confidences: Sequence[float], alternatives: Mapping[int, Sequence[tuple[str, float]]]
+    values: Sequence[str], confidences: Sequence[float], alternatives: Mapping[int, Mapping[str, float]]
 ) -> list[str]:
     """Replace uncertain characters of a line if another character fits its neighbours better.
 
     Args:
         values: The characters as recognised, including spaces.
         confidences: The probability of each character.
-        alternatives: For each uncertain position in ``values``, its candidates as pairs (character, log probability).
-            The recognised character must be one of them; otherwise, the position is not changed.
+        alternatives: For each uncertain position in ``values``, other characters and their log probabilities relative
+            to the recognised character.
 
-    >>> "".join(correct_spelling("20C05", (1, 1, 0.6, 1, 1), {2: [("C", -0.5), ("0", -1.0)]}))
+    >>> "".join(correct_spelling("20C05", (1, 1, 0.6, 1, 1), {2: {"0": -0.5}}))
     '20005'
-    >>> "".join(correct_spelling("5O2", (1, 0.95, 1), {1: [("O", -0.1), ("0", -3.0)]}))
+    >>> "".join(correct_spelling("5O2", (1, 0.95, 1), {1: {"0": -2.9}}))
     '5O2'
     """
     choices: dict[int, list[tuple[str, float]]] = {}
-    for place, likely in alternatives.items():
-        own = dict(likely).get(values[place])
-        if (
-            own is None
-            or confidences[place] >= SURE_PROBABILITY
-            or (fits := _kind_at(values, confidences, place)) is None
-        ):
-            continue
-        others = [
-            (other, score - own)
-            for other, score in likely
-            if other != values[place]
-            and score > own - MAX_LOG_DISTANCE
-            and fits(other)
+    for place, others in alternatives.items():
+        fits = _kind_at(values, confidences, place) if confidences[place] < SURE_PROBABILITY else None
+        chosen = [
+            (other, score)
+            for other, score in others.items()
+            if score > -MAX_LOG_DISTANCE
+            and (fits is not None and fits(other))
             and not (values[place] in _LIKE_SIGNS and other in _LIKE_SIGNS)
         ]
-        if others:
-            choices[place] = [(values[place], NETWORK_BONUS), *others]
+        if chosen:
+            choices[place] = [(values[place], NETWORK_BONUS), *chosen]
     return _find_likeliest(values, choices) if choices else list(values)
 
 
-def doubts_of(
-    values: Sequence[str], confidences: Sequence[float], alternatives: Mapping[int, Sequence[tuple[str, float]]]
-) -> dict[int, Sequence[tuple[str, float]]]:
-    """Return the other characters that are likely at the places of a line; see `correct_spelling` for the arguments."""
-    doubts: dict[int, Sequence[tuple[str, float]]] = {}
-    for place, likely in alternatives.items():
-        scores = dict(likely) if len(values[place]) == 1 else {}
-        # If the character is none of the candidates, the likeliest of them has at most what is left of the probability.
-        left = min(max(1 - confidences[place], 1e-6), 1 - 1e-6)
-        own = scores.pop(values[place], math.log((1 - left) / left))
-        others = [(other, score - own) for other, score in scores.items() if score - own > -MAX_BONUS]
-        blank = 1 - confidences[place] * sum(math.exp(score) for _, score in likely)
-        if values[place].isalpha() and own <= 0 and blank > 0:
-            others.append(("", math.log(blank / confidences[place]) - own))
-        if others:
-            doubts[place] = others
-    return doubts
+def doubts_of(found: CtcCharacters, characters: Sequence[str], *outputs: npt.NDArray[Any]) -> dict[int, list[Step]]:
+    """Return the steps of the uncertain characters of a line.
 
-
-def dropped_letters(
-    found: CtcCharacters, probabilities: npt.NDArray[np.floating], classes: npt.NDArray[np.integer]
-) -> list[tuple[int, int, float]]:
-    """Return letters that the network saw after a character of a line, but less clearly than a blank.
-
-    ``probabilities`` (T,) are those of the likeliest class of each step, and ``classes`` (T,) its likeliest characters,
-    apart from blanks. Return the place of the character before, the class, and its log probability relative to the
-    blank, if that is at least `-MAX_BONUS`; a place and class occur once.
+    ``characters`` are those of all classes but the blank. The ``outputs`` of each step are the probability of the
+    likeliest class, this class, and the result of `CtcLineRecognizer.alternatives`.
     """
-    left = np.log(np.maximum(1 - probabilities, 1e-9) / probabilities)
-    steps = np.flatnonzero(left > -MAX_BONUS)
-    before = np.searchsorted(found.start_steps, steps, side="right") - 1
-    inside = before >= 0
-    steps, before = steps[inside], before[inside]
-    labels, behind = classes[steps], np.minimum(before + 1, len(found.labels) - 1)
-    is_between = (found.stop_steps[before] <= steps) & (labels != found.labels[before])
-    is_between &= (labels != found.labels[behind]) | (before == behind)
-    best: dict[tuple[int, int], float] = {}
-    for step, place, label in zip(*(one[is_between].tolist() for one in (steps, before, labels)), strict=True):
-        best[place, label] = max(best.get((place, label), -MAX_BONUS), float(left[step]))
-    return [(place, label, score) for (place, label), score in sorted(best.items())]
+    least = math.exp(-MAX_BONUS)
+
+    def step_of(own: float, label: int, scores: Sequence[float], others: Sequence[int]) -> Step:
+        likeliest, left = characters[label - 1] if label != BLANK else "", max(1 - own, 1e-6)
+        if not left > least * own:  # sure, or not a number
+            return {likeliest: 0.0}
+        shares = {characters[other - 1]: math.exp(score) for other, score in zip(others, scores, strict=True)}
+        scale = own / max(shares.pop(likeliest), 1e-9) if likeliest in shares else left
+        shares = {other: min(scale * share, left) for other, share in shares.items()}
+        shares |= {"": max(left - sum(shares.values()), 1e-6), likeliest: own}
+        return {other: math.log(share) for other, share in shares.items() if share > least * own}
+
+    steps = list(map(step_of, *(output.tolist() for output in outputs)))
+    bounds = pairwise([*found.start_steps.tolist(), len(steps)])
+    parts = {place: [step for step, _ in groupby(steps[start:stop])] for place, (start, stop) in enumerate(bounds)}
+    return {place: part for place, part in parts.items() if any(len(step) > 1 for step in part)}
+
+
+def others_at(character: str, steps: Sequence[Step]) -> Step:
+    """Return other characters that are likely where a character is, with log probabilities relative to it."""
+    peak = max(steps, key=lambda step: step.get(character, -math.inf))
+    own = peak.get(character, max(peak.values()))
+    others = {other: score - own for other, score in peak.items() if other not in ("", character)}
+    return {other: score for other, score in others.items() if score > -LIKELY}
 
 
 def correct_words(
     words: Sequence[str], confidences: Sequence[Sequence[float]], doubts: Sequence[Doubts]
 ) -> list[tuple[tuple[str, ...], tuple[float, ...]]]:
-    """Replace, remove or add an uncertain character of each word of a page if this makes it a known word.
+    """Replace uncertain words of a page by known words that are almost as likely.
 
     Known words are the sure words of the page, and English words if many of the sure ones are English. If an English
     page has no sure accent, accents are removed where the letter may have none.
@@ -419,62 +411,67 @@ def correct_words(
     Args:
         words: The words of the page.
         confidences: The probability of each of their characters.
-        doubts: The other characters that are likely in each word.
+        doubts: The steps of the uncertain characters of each word.
 
     Returns:
-        For each word, the text of each of its characters, and their probabilities. If a character was dropped, it is
-        part of the text of the one before.
+        For each word, the text of each of its characters, and their probabilities. If characters are added, the first
+        character that differs has more than one; if some are removed, their texts are empty.
 
-    >>> words = ["Product", "Praduct"], [[1.0] * 7, [0.8] * 7]
-    >>> "".join(correct_words(*words, [{}, {2: [("o", -0.8), ("e", -4.0)]}])[1][0])
+    >>> words, likely = (["Product", "Praduct"], [[1.0] * 7, [0.8] * 7]), {"a": -0.7, "o": -1.5}
+    >>> "".join(correct_words(*words, [{}, {2: [likely]}])[1][0])
     'Product'
     """
-    # A letter after which another one may have been dropped is not doubtful itself.
-    doubtful = [
-        {place for place, own in others.items() if any(len(other) == 1 for other, _ in own)} for others in doubts
+    likely = [
+        {place: others for place, steps in own.items() if (others := others_at(word[place], steps))}
+        for word, own in zip(words, doubts, strict=True)
+    ]
+    is_sure = [
+        [share >= SURE_PROBABILITY and place not in others for place, share in enumerate(shares)]
+        for shares, others in zip(confidences, likely, strict=True)
     ]
     runs = [
         run[0].lower()
-        for word, own, places in zip(words, confidences, doubtful, strict=True)
+        for word, sure in zip(words, is_sure, strict=True)
         for run in _LETTERS.finditer(word)
-        if min(own[slice(*run.span())]) >= SURE_PROBABILITY and places.isdisjoint(range(*run.span()))
+        if all(sure[slice(*run.span())])
     ]
     long = [run for run in runs if len(run) >= FEWEST_LETTERS_OF_ENGLISH]
-    num_english = sum(run in _english_words() for run in long)
-    is_english = num_english >= max(FEWEST_ENGLISH, LEAST_ENGLISH * len(long))
-    english = _english_words() if is_english else frozenset()
-    of_page = Counter(runs)
-    sure = [
-        letter
-        for word, places in zip(words, doubtful, strict=True)
-        for place, letter in enumerate(word)
-        if place not in places
-    ]
+    english = _english_words()
+    is_english = sum(run in english for run in long) >= max(FEWEST_ENGLISH, LEAST_ENGLISH * len(long))
+    known = english.copy() if is_english else Counter()
+    known.update(runs)
+    ordered = sorted(known)
+
+    @cache
+    def may_start(text: str) -> bool:
+        start = text.lower().removesuffix("!")  # as which a last l or I is read
+        place = bisect_left(ordered, start)
+        return any(word.startswith(start) for word in ordered[place : place + 1])
+
+    letters = [letter for word, sure in zip(words, is_sure, strict=True) for letter in compress(word, sure)]
     replacing = [_digit_for]
-    if is_english and all(_base_of(letter) == letter for letter in sure):
+    if is_english and all(_base_of(letter) == letter for letter in letters):
         replacing.append(_plain_letter_for)
-    if sum(map(is_east_asian, sure)) < FEWEST_EAST_ASIAN:
+    if sum(map(is_east_asian, letters)) < FEWEST_EAST_ASIAN:
         replacing.append(_sign_for)
-    plain = [_replace_doubtful(word, others, replacing) for word, others in zip(words, doubts, strict=True)]
+    plain = [_replace_doubtful(word, others, replacing) for word, others in zip(words, likely, strict=True)]
     return [
-        _find_known(word, own, {} if "@" in word else others, of_page, english)
-        for word, own, others in zip(plain, confidences, doubts, strict=True)
+        _find_known(*one, known, may_start) for one in zip(plain, confidences, doubts, likely, is_sure, strict=True)
     ]
 
 
 def _replace_doubtful(
-    word: str, doubts: Doubts, replacing: Sequence[Callable[[str, int, Mapping[str, float]], str | None]]
+    word: str, likely: Mapping[int, Step], replacing: Sequence[Callable[[str, int, Step], str | None]]
 ) -> str:
     """Replace each doubtful character of a word by what the first function returns for it that does not return None."""
     text = list(word)
-    for place, others in doubts.items():
-        likely = dict(others)
-        found = (replace(word, place, likely) for replace in replacing)
+    for place, others in likely.items():
+        found = (replace(word, place, others) for replace in replacing)
         text[place] = next((character for character in found if character is not None), word[place])
     return "".join(text)
 
 
-def _digit_for(word: str, place: int, others: Mapping[str, float]) -> str | None:
+def _digit_for(word: str, place: int, others: Step) -> str | None:
     """Return a digit for a letter, as in ``12OML`` and ``RMO.40``, but not in ``H2O``, ``12OZ`` and ``NO.40``."""
     digit = _LIKE_DIGITS.get(word[place], "")
     ends_number = digit == "0" and _NUMBER.search(word[:place]) and not _GOES_ON.match(word, place + 1)
@@ -482,7 +479,7 @@ def _digit_for(word: str, place: int, others: Mapping[str, float]) -> str | None
     return digit if (ends_number or is_money) and others.get(digit, -math.inf) > -SURELY_DIGIT else None
 
 
-def _sign_for(word: str, place: int, others: Mapping[str, float]) -> str | None:
+def _sign_for(word: str, place: int, others: Step) -> str | None:
     """Return an asterisk, dash or angle for an East Asian letter."""
     if not is_east_asian(word[place]) or word[place] in LIKE_CHECK_BOXES:
         return None
@@ -490,7 +487,7 @@ def _sign_for(word: str, place: int, others: Mapping[str, float]) -> str | None:
     return max(likely)[1] if likely else None
 
 
-def _plain_letter_for(word: str, place: int, others: Mapping[str, float]) -> str | None:
+def _plain_letter_for(word: str, place: int, others: Step) -> str | None:
     """Return a letter without its accents if it may have none."""
     base = _base_of(word[place])
     return base if base in others else None
@@ -502,45 +499,76 @@ def _base_of(letter: str) -> str:
 
 
 def _find_known(
-    word: str, confidences: Sequence[float], doubts: Doubts, of_page: Counter[str], english: frozenset[str]
+    word: str,
+    confidences: Sequence[float],
+    doubts: Doubts,
+    likely: Mapping[int, Step],
+    is_sure: Sequence[bool],
+    known: Counter[str],
+    may_start: Callable[[str], bool],
 ) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """Replace each run of letters of a word by the likeliest known word that differs in one character, if any."""
+    """Replace each run of letters of a word by the likeliest known word, if that is likelier."""
     text, shares = list(word), list(confidences)
-    may_be_letters = {place for place, others in doubts.items() if any(other.isalpha() for other, _ in others)}
-    kinds = "".join("a" if one.isalpha() or place in may_be_letters else " " for place, one in enumerate(word))
-    for run in re.finditer("a+", kinds) if doubts else ():
+    kinds = "".join(
+        "a" if any(map(str.isalpha, (one, *likely.get(place, ())))) else " " for place, one in enumerate(word)
+    )
+    for run in re.finditer("a+", kinds) if doubts and "@" not in word else ():
         start, stop = run.span()
         while stop > start and not word[stop - 1].isalnum():
             stop -= 1
-        letters = "".join(filter(str.isalnum, word[start:stop].lower()))
+        own, places = word[start:stop], range(start, stop)
         is_part = word[start - 1 : start].isalnum() or word[stop : stop + 1].isalnum()
-        # A word with a dropped letter is on the page, but must be there once more to be known.
-        has_dropped = any(len(other) > 1 for place in range(start, stop) for other, _ in doubts.get(place, ()))
-        if is_part or of_page[letters] > has_dropped or letters in english:
+        # A sure word is known because it is on the page, so it must be known twice.
+        num_times = known["".join(filter(str.isalnum, own.lower()))] - all(is_sure[start:stop])
+        if is_part or num_times > 0 or doubts.keys().isdisjoint(places):
             continue
-        tried = [(0.0, -1, "")]
-        for place in range(start, stop):
-            for other, score in doubts.get(place, ()):
-                if not other and place in (start, stop - 1):
-                    continue
-                found = f"{word[start:place]}{other}{word[place + 1 : stop]}"
-                # An exclamation mark is read as a last l or I.
-                own = found.lower().removesuffix("!")
-                times = max(of_page[own], own in english)
-                if len(own) < FEWEST_LETTERS_OF_DROPPED if len(other) != 1 else letters in of_page:
-                    continue
-                if times and (found.isupper() or found[1:].islower()):
-                    bonus = BONUS_OF_LETTER * (len(found) - 2) + math.log(times)
-                    tried.append((score + min(bonus, MAX_BONUS), place, other))
-        score, place, other = max(tried)
-        if place >= 0:
-            text[place], shares[place] = other, 1 / (1 + math.exp(-score))
+        steps = [step for place in places for step in doubts.get(place, ({word[place]: 0.0}, {"": 0.0}))]
+        score, other = _likeliest_word(own, spellings(own, steps, may_start), known)
+        # Characters are added or removed where the first one differs.
+        first, longer = [*map(str.__eq__, own[:-1], other), False].index(False), len(other) - len(own)
+        cuts = [index if index <= first else max(first, index + longer) for index in range(len(own) + 1)]
+        for place, bounds in zip(places, pairwise(cuts), strict=True):
+            if text[place] != other[slice(*bounds)]:
+                text[place], shares[place] = other[slice(*bounds)], 1 / (1 + math.exp(-score))
     return tuple(text), tuple(shares)
 
 
+def _likeliest_word(own: str, scores: Mapping[str, float], known: Counter[str]) -> tuple[float, str]:
+    """Return the known word with the highest score, and its score; or the word as it was read, and 0."""
+    best = 0.0, own
+    for text, score in scores.items():
+        word, differs_in_length = text.lower().removesuffix("!"), len(text) != len(own)
+        has_usual_case = text.isupper() or text[1:].islower()
+        is_short = differs_in_length and len(word) < FEWEST_LETTERS_OF_OTHER_LENGTH
+        if known[word] and word != own.lower() and has_usual_case and not is_short and not own.startswith(text):
+            bonus = BONUS_OF_LETTER * (len(text) - 2 * edit_distance(own, text)) + math.log(known[word])
+            best = max(best, (score + min(bonus, MAX_BONUS) - OTHER_LENGTH * differs_in_length, text))
+    return best
+
+
+def spellings(own: str, steps: Sequence[Step], may_start: Callable[[str], bool]) -> dict[str, float]:
+    """Return likely texts that may start so, and ``own``, with log probabilities relative to the likeliest of them."""
+    found = {("", False): 0.0}
+    for step in steps:
+        # By text, and whether its last character continues: then the same character again does not make it longer.
+        longer: dict[tuple[str, bool], float] = {}
+        for (text, continues), score in found.items():
+            for other, other_score in step.items():
+                spelling = text if not other or (continues and text.endswith(other)) else text + other
+                if spelling == text or own.startswith(spelling) or may_start(spelling):
+                    state = spelling, other != ""
+                    longer[state] = max(longer.get(state, -math.inf), score + other_score)
+        least = max(longer.values(), default=0.0) - MAX_BONUS
+        best = nlargest(2 * BEAM_WIDTH, longer, key=longer.__getitem__)
+        found = {state: longer[state] for state in best if longer[state] > least}
+    likeliest = max(found.values(), default=0.0)
+    # In ascending order, the better path of a text is the last.
+    return {state[0]: found[state] - likeliest for state in sorted(found, key=found.__getitem__)}
+
+
 @cache
-def _english_words() -> frozenset[str]:
-    return frozenset(gzip.decompress(stored_bytes(WORDS_FILE, WORDS_SHA256)).decode("ascii").split())
+def _english_words() -> Counter[str]:
+    return Counter(gzip.decompress(stored_bytes(WORDS_FILE, WORDS_SHA256)).decode("ascii").split())
 
 
 def _kind_at(values: Sequence[str], confidences: Sequence[float], place: int) -> Callable[[str], bool] | None:
@@ -562,7 +590,7 @@ def _kind_at(values: Sequence[str], confidences: Sequence[float], place: int) ->
         return None
     sure = [values[i] for i in range(start, end) if confidences[i] >= SURE_PROBABILITY and i != place]
     letters, digits = sum(map(str.isalpha, sure)), sum(map(str.isdecimal, sure))
-    if not letters + digits or not all(map(is_spelled, sure)):
+    if not letters + digits or not all(map(is_spelled, [*sure, values[place]])):
         return None
     if letters and digits:
         is_doubtful = values[place].islower() and not any(map(str.islower, sure))

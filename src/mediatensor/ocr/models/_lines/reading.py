@@ -26,13 +26,12 @@ from .._networks.transfers import download, mark_open_sizes, spread, spreads, un
 from .._networks.weights import stored_arrays
 from .characters import (
     BLANK,
-    MAX_BONUS,
     CtcCharacters,
     Doubts,
     correct_spelling,
     ctc_best_path,
     doubts_of,
-    dropped_letters,
+    others_at,
     replace_zeros,
     spell_degrees,
 )
@@ -266,7 +265,9 @@ def readings_of(
         for position, (index, width) in enumerate(zip(batch.indices, batch.widths, strict=True)):
             ink = ink_of_line(inks, position, width)
             own = found.sequence(position)
-            values, doubts = _texts_of(model, own, probabilities[position], scores[position], others[position])
+            values, doubts = _texts_of(
+                model, own, probabilities[position], classes[position], scores[position], others[position]
+            )
             reading = _to_reading(model, own, values, doubts, spaces[position], ink, width, split_after)
             if names:
                 num_steps = -(-width // model.step_pixels)
@@ -279,32 +280,20 @@ def _texts_of(
     model: LineRecognizer,
     found: CtcCharacters,
     probabilities: npt.NDArray[np.floating],
+    classes: npt.NDArray[np.integer],
     scores: npt.NDArray[np.floating],
     others: npt.NDArray[np.integer],
 ) -> tuple[list[str], Doubts]:
     """Return the characters of a line; uncertain ones are corrected with the alternatives ``others`` and ``scores``.
 
-    The second value has the other characters that are likely, and letters with one that was dropped after them.
+    The second value has the steps of the uncertain ones.
     """
     values, confidences = [model.characters[label - 1] for label in found.labels], found.confidences.tolist()
     if not scores.shape[-1]:
         return spell_degrees(replace_zeros(values)), {}
-    peaks = found.peak_steps
-    is_doubtful = (scores[peaks][:, 1] > -MAX_BONUS) | (others[peaks][:, 0] != found.labels)
-    candidates = {
-        place: [
-            (model.characters[label - 1], float(score))
-            for label, score in zip(others[peaks[place]], scores[peaks[place]], strict=True)
-        ]
-        for place in np.flatnonzero(is_doubtful).tolist()
-    }
-    values = spell_degrees(replace_zeros(correct_spelling(values, confidences, candidates)))
-    doubts = doubts_of(values, confidences, candidates)
-    for place, label, score in dropped_letters(found, probabilities, others[:, 0]):
-        dropped, behind = model.characters[label - 1], "".join(values[place + 1 : place + 2])
-        if values[place].isalpha() and dropped.isalpha() and not behind.isdecimal():
-            doubts[place] = [*doubts.get(place, ()), (values[place] + dropped, score)]
-    return values, doubts
+    doubts = doubts_of(found, model.characters, probabilities, classes, scores, others)
+    likely = {place: others_at(values[place], steps) for place, steps in doubts.items()}
+    return spell_degrees(replace_zeros(correct_spelling(values, confidences, likely))), doubts
 
 
 def _to_reading(

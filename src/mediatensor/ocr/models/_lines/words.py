@@ -156,7 +156,7 @@ class LineCharacters:
     starts: FloatArray  # where each character starts, as a fraction of the width of the line's image
     stops: FloatArray
     confidences: FloatArray  # the probability of each character, in [0, 1]
-    doubts: Doubts = field(default_factory=dict)  # the other characters that are likely
+    doubts: Doubts = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
