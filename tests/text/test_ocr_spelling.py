@@ -138,6 +138,7 @@ def corrected_steps(word: str, doubts: dict[int, list[dict[str, float]]], page: 
         ("(APPROYAL)", 6, "V", "(APPROVAL)", ENGLISH),
         ("EXP!RATION", 3, "I", "EXPIRATION", ENGLISH),
         ("wil1", 3, "l", "will", ENGLISH),
+        ("lst", 0, "1", "1st", ENGLISH),
         ("Departent", 5, "tm", "Department", ENGLISH),  # a dropped letter
         ("Produc", 5, "ct", "Product", ENGLISH),  # at the end
         ("managemment", 6, "", "management", ENGLISH),  # a letter that was read twice

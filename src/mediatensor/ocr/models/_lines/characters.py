@@ -568,7 +568,8 @@ def spellings(own: str, steps: Sequence[Step], may_start: Callable[[str], bool])
 
 @cache
 def _english_words() -> Counter[str]:
-    return Counter(gzip.decompress(stored_bytes(WORDS_FILE, WORDS_SHA256)).decode("ascii").split())
+    # The list has words of letters only, but the first digit of 1st is often read as a letter.
+    return Counter(["1st", *gzip.decompress(stored_bytes(WORDS_FILE, WORDS_SHA256)).decode("ascii").split()])
 
 
 def _kind_at(values: Sequence[str], confidences: Sequence[float], place: int) -> Callable[[str], bool] | None:
