@@ -6,8 +6,8 @@ up. The file has the symbols, and for sequences of three and four symbols their 
 the binary logarithm of how often they occurred.
 
 ``python -m benchmarks.calibration.letters --words FILE.txt.gz`` writes the list of English words instead. It reads the
-list of the Debian package ``wamerican-small``, which has the words of SCOWL up to size 35, and keeps words that have at
-least four letters, all of them in ASCII.
+lists of the Debian package ``scowl``: words up to size 35 that have at least four letters, and names up to size 50 that
+have at least five, all of them in ASCII. Shorter names, such as ``Depp`` and ``Tate``, are often misread words.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ import numpy as np
 from mediatensor.ocr.models._lines.characters import FEWEST_LETTERS_OF_ENGLISH, fold_character, shape_of
 
 _PAGES = Path("/usr/share/man")
-_WORDS = Path("/usr/share/dict/american-english-small")
+_SCOWL = Path("/usr/share/dict/scowl")
+_KINDS = re.compile(
+    r"(?:(?:english|american|variant_[12])-(words|upper|proper-names|abbreviations)|special-(roman)-numerals)[.](\d+)"
+)
+_SIZE_OF_WORDS, _SIZE_OF_NAMES, _FEWEST_LETTERS_OF_NAME = 35, 50, 5
 _LANGUAGES = ("", "de", "fr", "es", "it", "pl", "cs", "nl", "pt*", "sv", "da", "ro", "tr", "hu", "fi", "id", "hr", "sl")
 _LETTERS_EACH, _LETTERS_ENGLISH = 250_000, 900_000
 _NUMBERS = 30_000
@@ -36,6 +40,19 @@ _SIGNS = "!\"#$%&'()*+,-./:;<=>?@[]^_{|}~"
 _CAPITALS, _TITLES = 0.4, 0.3
 """The weights of the same lines in capitals, and with capitals at the beginning of words, as on forms."""
 _ORDER, _SYMBOL_BITS = 4, 7
+
+
+def english_words() -> list[str]:
+    """Return English words and names of SCOWL in lower case, in order."""
+    words = set()
+    for path in _SCOWL.iterdir():
+        if (kind := _KINDS.fullmatch(path.name)) is None or int(kind[3]) > _SIZE_OF_NAMES:
+            continue
+        is_common = int(kind[3]) <= _SIZE_OF_WORDS
+        if is_common or kind[1] != "words":
+            fewest = FEWEST_LETTERS_OF_ENGLISH if is_common else _FEWEST_LETTERS_OF_NAME
+            words |= {word.lower() for word in path.read_text(encoding="latin-1").split() if len(word) >= fewest}
+    return sorted(word for word in words if word.isascii() and word.isalpha())
 
 
 def prose(language: str, most: int) -> list[str]:
@@ -91,8 +108,7 @@ def main() -> None:
     options = parser.parse_args()
     path = options.file
     if options.words:
-        listed = {word.lower() for word in _WORDS.read_text(encoding="utf-8").split()}
-        words = sorted(w for w in listed if w.isascii() and w.isalpha() and len(w) >= FEWEST_LETTERS_OF_ENGLISH)
+        words = english_words()
         path.write_bytes(gzip.compress("".join(f"{word}\n" for word in words).encode(), mtime=0))
         print(len(words), "words,", path.stat().st_size, "bytes")
         return

@@ -139,6 +139,7 @@ def corrected_steps(word: str, doubts: dict[int, list[dict[str, float]]], page: 
         ("EXP!RATION", 3, "I", "EXPIRATION", ENGLISH),
         ("wil1", 3, "l", "will", ENGLISH),
         ("lst", 0, "1", "1st", ENGLISH),
+        ("Qklahoma", 0, "O", "Oklahoma", ENGLISH),  # a name
         ("Departent", 5, "tm", "Department", ENGLISH),  # a dropped letter
         ("Produc", 5, "ct", "Product", ENGLISH),  # at the end
         ("managemment", 6, "", "management", ENGLISH),  # a letter that was read twice
@@ -155,6 +156,7 @@ def test_uncertain_words_become_known_words(word: str, place: int, other: str, m
     ("word", "place", "other", "page"),
     [
         ("Praduct", 2, "o", GERMAN),  # English words are only known on English pages
+        ("DEPT", 3, "P", ENGLISH),  # too short for a name
         ("Haug", 3, "s", ["Haus", *GERMAN, "Haug"]),  # both are words of the page
         ("date", 3, "a", ["data", *ENGLISH]),
         ("B164", 1, "l", ["Bl", *ENGLISH]),  # a code of letters and digits

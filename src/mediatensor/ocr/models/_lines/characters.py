@@ -15,8 +15,8 @@ that consists of one uncertain character also stays.
 
 When all lines of a page are read, uncertain words are decoded again, and only known words are allowed: those that the
 page has elsewhere, and English ones (word beam search, H. Scheidl et al., 2018). A known word is chosen if it is almost
-as likely as the characters that were read. ``english.txt.gz`` is the list of English words up to size 35 of SCOWL,
-http://wordlist.aspell.net.
+as likely as the characters that were read. ``english.txt.gz`` has English words up to size 35 of SCOWL, and names
+up to size 50, http://wordlist.aspell.net.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FloatArray: TypeAlias = npt.NDArray[np.float32]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 COUNTS_FILE, WORDS_FILE = Path(__file__).with_name("letters.npz"), Path(__file__).with_name("english.txt.gz")
 COUNTS_SHA256 = "dd5bfbe58f4fe8ac64af4f7328eb89cb804afff6512a5795353f62b1e4704d02"
-WORDS_SHA256 = "773aed23d4ac57457d3993aabcfd0fe2552387c321fcd776473bd6b276285935"
+WORDS_SHA256 = "ffdea78690c31890d86ad7127a0f782a1165df070fab48a3c7849b6f9a102285"
 BLANK = 0
 """Index of the CTC blank class of line recognisers; the classes after it are characters."""
 FIRST_EAST_ASIAN = 0x2E80
