@@ -14,7 +14,7 @@ from mediatensor.ocr.models.utils import add_whitelist
 from mediatensor.ocr.utils.metrics import box_iou
 from ocr_onnx_sessions import needs_weights
 from ocr_pages import RenderedPage, finished, render_text
-from ocr_pages_sheet import SANS, Sheet
+from ocr_pages_sheet import MONO, SANS, Sheet
 from ocr_reading import reader, words_of
 
 pytestmark = [needs_weights, pytest.mark.usefixtures("features_remembered_in_module")]
@@ -119,6 +119,19 @@ def test_faint_colons_are_read(gap: float) -> None:
     assert [row.replace(" ", "") for row in rows] == [
         f"{key}:{row + 3}.50".replace(" ", "") for row, key in enumerate(keys)
     ]
+
+
+@pytest.mark.parametrize(("gap", "sign"), [(0, ":"), (7, " :")])
+def test_colon_with_a_narrow_space_belongs_to_its_word(gap: float, sign: str) -> None:
+    # Letters of a fixed width have a space before the colon, though narrower than between words.
+    sheet = Sheet(420, 170, 150, 12, random.Random(0))
+    keys = ["PRODUCT", "QUANTITIES", "PERSONNEL", "MARKET"]
+    for row, key in enumerate(keys):
+        end = sheet.write(20, 30 + 34 * row, key, sheet.font(MONO))
+        sheet.write(end + gap, 30 + 34 * row, ":", sheet.font(MONO))
+        sheet.write(180, 30 + 34 * row, "some of them per day", sheet.font(MONO))
+    text = reader()([finished(sheet).image]).pages[0].render()
+    assert [key for key in keys if f"{key}{sign}" in text] == keys
 
 
 def test_no_colon_is_added_to_other_dots() -> None:

@@ -87,6 +87,11 @@ COLON_CLEAR, COLON_GAP, SAME_COLON = 0.03, 0.35, 0.6
 """Margin around a colon without other ink, least gap between a word and a colon that is a separate word, and least
 distance between two colons, in line heights.
 """
+NARROW_SPACE, FEWEST_SPACES = 0.5, 8
+"""A colon belongs to the word before it if the space between is narrower than this share of the page's median space. A
+page must have at least this many spaces. On forms, typed colons have at most 0.43 of it; on receipts, 166 of
+186 are at least 0.8.
+"""
 LIKE_COLONS = frozenset(".,'`\u2018\u2019\u00b7")
 """Signs as which faint colons are read."""
 LAST_PART = 0.6
@@ -327,6 +332,7 @@ def read_page_lines(
     size = page.shape[1], page.shape[2]
     in_pixels = scale_to_pixels(lines, size)
     known |= _with_points(in_pixels, known)
+    known |= _with_close_colons(in_pixels, known)
     adds_colons = _may_return(model, ":")
     adds_boxes = signs_outside and _may_return(model, EMPTY_BOX + TICKED_BOX)
     grey = _grey_page(page, lines) if len(lines) and (adds_colons or adds_boxes) else None
@@ -536,6 +542,34 @@ def _with_colon(words: list[LineWord], box: Box, height: float) -> list[LineWord
         longer = LineWord(f"{last.value}:", around, (*last.boxes, box), (*last.confidences, SIGN_CONFIDENCE))
         return [*before[:-1], longer, *words[len(before) :]]
     return [*before, LineWord(":", box, (box,), (SIGN_CONFIDENCE,)), *words[len(before) :]]
+
+
+def _with_close_colons(lines: FloatArray, readings: Mapping[int, LineReading]) -> dict[int, LineReading]:
+    """Join colons to the words before them if the space between is narrow, as behind letters of a fixed width.
+
+    ``lines`` (N, 4, 2) are in pixels. Return the readings that change.
+    """
+    widths, heights = line_sizes(lines)
+    spaces = {
+        (index, place): (after.box[0] - word.box[2]) * widths[index] / max(heights[index], 1)
+        for index, reading in readings.items()
+        for place, (word, after) in enumerate(pairwise(reading.words), 1)
+    }
+    usual = [space for (index, place), space in spaces.items() if readings[index].words[place].value != ":"]
+    if len(usual) < FEWEST_SPACES:
+        return {}
+    narrow = NARROW_SPACE * float(np.median(usual))
+    changed: dict[int, LineReading] = {}
+    for (index, place), space in reversed(spaces.items()):
+        reading = changed.get(index, readings[index])
+        word, colon = reading.words[place - 1 : place + 1]
+        if colon.value == ":" and space < narrow and not word.value.endswith(":"):
+            around = box_around(np.reshape((word.box, colon.box), (-1, 2)))
+            shares = (*word.confidences, *colon.confidences)
+            joined = LineWord(f"{word.value}:", tuple(around.tolist()), (*word.boxes, *colon.boxes), shares)
+            words = [*reading.words[: place - 1], joined, *reading.words[place + 1 :]]
+            changed[index] = replace(reading, words=words)
+    return changed
 
 
 def _may_return(model: LineRecognizer, characters: str) -> bool:
