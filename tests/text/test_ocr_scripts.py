@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import unicodedata
+from pathlib import Path
 
+import matplotlib
+import numpy as np
 import pytest
+from PIL import Image, ImageDraw, ImageFont
 
 from mediatensor.ocr import DocumentFile, ocr_predictor
 from mediatensor.ocr.models import ppocr_v6_small_reco_tuned
@@ -69,6 +73,16 @@ def test_pictures_of_other_projects_are_read(name: str, text: str) -> None:
     if not file.exists():
         pytest.skip(f"{file} is not there")
     assert ocr_predictor(pretrained=True)(DocumentFile.from_images(file)).render() == text
+
+
+def test_english_words_that_look_alike_in_cyrillic_are_read() -> None:
+    words = ["TOBACCO", "UNCHANGED", "BLACK", "EXCHANGE", "COMPACT", "OCTOBER"]
+    font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSerif.ttf"), 12)
+    image = Image.new("RGB", (300, 40 + 40 * len(words)), "white")
+    for row, word in enumerate(words):
+        ImageDraw.Draw(image).text((30, 20 + 40 * row), word, font=font, fill=(60, 60, 60))
+    (page,) = ocr_predictor(pretrained=True)([np.array(image)]).pages
+    assert (page.render().split(), page.unread) == (words, [])
 
 
 @pytest.mark.slow

@@ -96,6 +96,8 @@ FEWEST_LETTERS_OF_ENGLISH, LEAST_ENGLISH, FEWEST_ENGLISH = 4, 0.3, 5
 """Least length of the English words, and the share and number of the page's sure words of this length that must be
 English, so that words of another language are not replaced.
 """
+SURELY_ENGLISH = 5
+"""Least length of a word that is English and nothing else; shorter ones may be of another script (``ATOM``)."""
 FEWEST_LETTERS_OF_OTHER_LENGTH = 6
 """Least length of a known word of another length; shorter ones are seldom right (``Sept`` and ``slept``)."""
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
@@ -330,6 +332,17 @@ def _load_counts() -> tuple[dict[str, int], _Sequences, _Sequences]:
             for name, lengths in (("letters", (SEQUENCE_LENGTH - 1, SEQUENCE_LENGTH)), ("shapes", (SEQUENCE_LENGTH,)))
         ]
     return symbols, parts[0], parts[1]
+
+
+def is_english(text: str) -> bool:
+    """Return whether a text has English words, at least one of them long, and no other words of four letters or more.
+
+    >>> is_english("% BLACK ="), is_english("ATOM"), is_english("BLACK KOMETA")
+    (True, False, False)
+    """
+    words = [word.lower() for word in _LETTERS.findall(text) if len(word) >= FEWEST_LETTERS_OF_ENGLISH]
+    is_long = max(map(len, words), default=0) >= SURELY_ENGLISH
+    return is_long and all(word in _english_words() for word in words)
 
 
 def is_spelled(character: str) -> bool:

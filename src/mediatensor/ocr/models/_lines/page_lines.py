@@ -18,7 +18,7 @@ from torch import Tensor
 from ...io._elements.elements import Character, UnreadLine, line_confidence
 from ...utils.geometry import box_around, boxes_around, boxes_to_polygons
 from .._networks.transfers import download, uncompiled_module
-from .characters import LIKE_CHECK_BOXES, SURE_PROBABILITY, correct_words, is_east_asian
+from .characters import LIKE_CHECK_BOXES, SURE_PROBABILITY, correct_words, is_east_asian, is_english
 from .cutting import (
     as_quads,
     cut_lines,
@@ -312,6 +312,12 @@ def read_page_lines(
     known |= zip(open_lines, read, strict=True)
     if second_chance:
         turns = _turn_bad_lines(model, page, quads, turns, known, split_after)
+    # Some words look alike in another script, such as TOBACCO in Cyrillic.
+    known |= {
+        index: replace(reading, script=None)
+        for index, reading in known.items()
+        if reading.script is not None and is_english(reading.text)
+    }
     for script, reader in script_readers.items():
         own = [index for index, reading in known.items() if reading.script == script]
         if not own:
