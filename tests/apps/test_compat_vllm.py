@@ -165,9 +165,15 @@ def test_hostile_bytes_are_value_errors() -> None:
 
 
 def test_a_call_that_takes_too_long_is_a_value_error() -> None:
-    # A new process takes longer to start; a forked one may not.
-    with pytest.raises(OpenError, match="within"):
-        vllm.VideoLoader.load_bytes(DATA, 4, timeout_seconds=0.001)
+    def is_late() -> bool:
+        try:
+            vllm.VideoLoader.load_bytes(DATA, 4, timeout_seconds=0.001)
+        except OpenError as error:
+            return "within" in str(error)
+        return False
+
+    # A busy machine may look for the result only when it is there.
+    assert any(is_late() for _ in range(10))
 
 
 @pytest.mark.usefixtures("forked_processes")
