@@ -89,8 +89,8 @@ distance between two colons, in line heights.
 """
 NARROW_SPACE, FEWEST_SPACES = 0.5, 8
 """A colon belongs to the word before it if the space between is narrower than this share of the page's median space. A
-page must have at least this many spaces. On forms, typed colons have at most 0.43 of it; on receipts, 166 of
-186 are at least 0.8.
+page must have at least this many spaces. On forms, spaces before typed colons have at most 0.43 of it; on
+receipts, 166 of 186 have at least 0.8.
 """
 LIKE_COLONS = frozenset(".,'`\u2018\u2019\u00b7")
 """Signs as which faint colons are read."""
