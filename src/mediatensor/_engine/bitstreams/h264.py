@@ -185,8 +185,7 @@ class H264Parser:
         the packet. This method does not update the attributes, and does not determine whether the picture is
         disposable.
         """
-        before = self._last_reference
-        if before is None or self.may_be_fields:
+        if self._last_reference is None or self.may_be_fields:
             return False
         try:
             if self._length_size is None:
@@ -212,10 +211,19 @@ class H264Parser:
                 return False
         except (IndexError, ValueError):
             return False
-        if not header & _REFERENCE:
-            return not self._is_thorough
+        if not header & _REFERENCE and not self._is_thorough:
+            return True
+        return start <= _MAX_SLICE_START and not self.may_be_fields and self._follows_plainly(head, start)
+
+    def _follows_plainly(self, head: bytes, start: int) -> bool:
+        """Return whether the slice at ``start`` in the bytes ``head`` evidently follows the last reference picture.
+
+        If not, `_can_follow` decides. In nine of ten streams, it takes a third of the time of `_can_follow`.
+        """
+        before = self._last_reference
         first = head[start + 1 : start + 7]
-        if b"\0\0" in first or len(first) < 6:  # there may be emulation prevention, or the unit is too short
+        # There may be emulation prevention, or the unit is too short.
+        if before is None or b"\0\0" in first or len(first) < 6:
             return False
         bits = int.from_bytes(first, "big") >> 16
         place = self._number_places.get(bits >> 32 - _SHORT_PREFIX_BITS) or self._find_number(bits)
@@ -223,11 +231,11 @@ class H264Parser:
             return False
         shift, last_number, sequence, picture = place
         frame_num = bits >> shift & last_number
-        if header & _KIND != _IDR_SLICE and (
-            frame_num - before[2] & last_number > 1 or start > _MAX_SLICE_START or self.may_be_fields
-        ):
+        header = head[start]
+        if frame_num - before[2] & last_number > 1 and header & _KIND != _IDR_SLICE:
             return False
-        self._last_reference = head, start, frame_num, sequence, picture
+        if header & _REFERENCE:
+            self._last_reference = head, start, frame_num, sequence, picture
         return True
 
     def _find_number(self, bits: int) -> tuple[int, int, _SequenceParameters, _PictureParameters] | None:
@@ -256,7 +264,7 @@ class H264Parser:
             if is_one_slice and int.from_bytes(head[:4], "big") == len(packet) - 4:
                 is_reference = header & _REFERENCE != 0
                 self.follows = True
-                if self._is_thorough or is_reference:
+                if (self._is_thorough or is_reference) and not self._follows_plainly(head, 4):
                     try:
                         self.follows = self._can_follow(head[4:], is_reference=is_reference)
                     except ValueError:

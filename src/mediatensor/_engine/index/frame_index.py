@@ -516,6 +516,17 @@ class FrameIndex:
             key_frame -= 1
         return max(0, key_frame)
 
+    def key_frames_for(self, frames: Sequence[int]) -> list[int]:
+        """Return `key_frame_for` of each frame."""
+        numbers = np.asarray(frames, np.int64)
+        packets = self.packet[numbers]
+        if self.settled or not self._key_frames_ascend or (packets < 0).any():
+            return [self.key_frame_for(frame) for frame in frames]
+        found = (self._key_frame_places.searchsorted(self.pts[numbers], side="right") - 1).clip(min=0)
+        for place in np.flatnonzero(self.key_frame_packet[found] > packets):
+            found[place] = self.key_frame_for(frames[place])
+        return found.tolist()  # type: ignore[no-any-return]
+
 
 # Other modules read private members of an index through these functions.
 
@@ -567,7 +578,7 @@ def check_index_belongs(index: FrameIndex, source: SourceIdentity, time_base: Fr
 def frame_times(index: FrameIndex, frame: int) -> tuple[float, float]:
     """Return the time and the duration of one frame in seconds; for several frames, see `FrameIndex.times_of`."""
     numerator, denominator = index._time_base_terms
-    return float(index._pts_seconds[frame]), int(index.duration[frame]) * numerator / denominator
+    return index._pts_seconds.item(frame), index.duration.item(frame) * numerator / denominator
 
 
 def _tensor(values: NDArray[Any]) -> Tensor:

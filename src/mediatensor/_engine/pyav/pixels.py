@@ -249,12 +249,14 @@ class FrameConverter(Converter):
         """
         try:
             steps = self._steps
-            is_as_stored = not steps and orientation is _UPRIGHT
-            size = (picture.height, picture.width) if is_as_stored else self.output_size(picture, orientation)
-            if out.shape[:2] != size:
-                steps = (*steps, ResizeStep(*out.shape[:2]))
-            elif is_as_stored and not self._is_float and self._rows.write(picture, _matrix_of(picture), out):
+            if (
+                self.is_uint8_without_steps
+                and orientation is _UPRIGHT
+                and self._rows.write(picture, _matrix_of(picture), out)
+            ):
                 return
+            if out.shape[:2] != self.output_size(picture, orientation):
+                steps = (*steps, ResizeStep(*out.shape[:2]))
             if steps and isinstance(steps[0], ResizeStep) and steps[0].fast:
                 height, width = orientation.size(steps[0].height, steps[0].width)
                 rgb = self._reformat(self._to_rgb, picture, _BILINEAR, width=width, height=height)

@@ -110,10 +110,10 @@ class RGBRows:
         self._context: _Context | None = None
 
     def write(self, picture: Any, matrix: int, out: NDArray[np.uint8]) -> bool:
-        """Write the pixels of a picture to ``out`` (height, width, 3), which must have the same size.
+        """Write the pixels of a picture to ``out`` (height, width, 3).
 
-        ``matrix`` is the number of the colour matrix in H.273. Return ``False`` if the picture must be converted in
-        another way; ``out`` is then undefined.
+        ``matrix`` is the number of the colour matrix in H.273. Return ``False`` if the picture has another size or must
+        be converted in another way; ``out`` is then undefined.
         """
         kind = (
             picture.format.name,
@@ -127,9 +127,14 @@ class RGBRows:
             self._context, self._kind = _make_context(self._convert, *kind), kind
         return (
             self._context is not None
+            and out.shape[:2] == (picture.height, picture.width)
             and out.flags.c_contiguous
-            and self._context.write(picture, out.__array_interface__["data"][0])
+            and self._context.write(picture, _address_of(out))
         )
+
+
+def _address_of(pixels: NDArray[np.uint8]) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(pixels))  # takes a third of the time of ``pixels.ctypes.data``
 
 
 def _make_context(
@@ -178,6 +183,6 @@ def _is_same(
     memory = np.full(right.size + 2 * _GUARD_BYTES, _GUARD, np.uint8)
     pixels = memory[_GUARD_BYTES:-_GUARD_BYTES]
     np.invert(right, out=pixels)
-    is_written = context.write(picture, pixels.__array_interface__["data"][0])
+    is_written = context.write(picture, _address_of(pixels))
     guards = (memory[:_GUARD_BYTES], memory[-_GUARD_BYTES:])
     return is_written and np.array_equal(pixels, right) and all((guard == _GUARD).all() for guard in guards)

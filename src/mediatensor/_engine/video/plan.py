@@ -45,7 +45,9 @@ class ByIndex(FrameQuery):
     def __init__(self, indices: Sequence[int], stream_index: int) -> None:
         self._indices = indices
         self._stream_index = stream_index
-        if min(indices, default=-1) >= 0:
+        if len(indices) == 1 and indices[0] >= 0:
+            self.highest = indices[0]
+        elif min(indices, default=-1) >= 0:
             self.highest = max(indices)
 
     def frames_in(self, index: FrameIndex) -> Sequence[int]:
@@ -231,8 +233,8 @@ def make_plan(
 def runs_by_key_frame(index: FrameIndex, places: Sequence[int]) -> dict[int, list[int]]:
     """Group wanted frames by the key frame from which they are decoded. Each group can be decoded independently."""
     runs: dict[int, list[int]] = {}
-    for place in places:
-        runs.setdefault(index.key_frame_for(place), []).append(place)
+    for key_frame, place in zip(index.key_frames_for(places), places, strict=True):
+        runs.setdefault(key_frame, []).append(place)
     return runs
 
 
