@@ -516,17 +516,6 @@ class FrameIndex:
             key_frame -= 1
         return max(0, key_frame)
 
-    def key_frames_for(self, frames: Sequence[int]) -> list[int]:
-        """Return `key_frame_for` of each frame."""
-        numbers = np.asarray(frames, np.int64)
-        packets = self.packet[numbers]
-        if self.settled or not self._key_frames_ascend or (packets < 0).any():
-            return [self.key_frame_for(frame) for frame in frames]
-        found = (self._key_frame_places.searchsorted(self.pts[numbers], side="right") - 1).clip(min=0)
-        for place in np.flatnonzero(self.key_frame_packet[found] > packets):
-            found[place] = self.key_frame_for(frames[place])
-        return found.tolist()  # type: ignore[no-any-return]
-
 
 # Other modules read private members of an index through these functions.
 
@@ -573,6 +562,18 @@ def check_index_belongs(index: FrameIndex, source: SourceIdentity, time_base: Fr
             f"The frame index does not belong to {name}, stream {source.stream_index}: {', '.join(differences)} "
             "differ. Pass the index of this file and stream, or none."
         )
+
+
+def key_frames_for(index: FrameIndex, frames: Sequence[int]) -> list[int]:
+    """Return `FrameIndex.key_frame_for` of each frame."""
+    numbers = np.asarray(frames, np.int64)
+    packets = index.packet[numbers]
+    if index.settled or not index._key_frames_ascend or (packets < 0).any():
+        return [index.key_frame_for(frame) for frame in frames]
+    found = (index._key_frame_places.searchsorted(index.pts[numbers], side="right") - 1).clip(min=0)
+    for place in np.flatnonzero(index.key_frame_packet[found] > packets).tolist():
+        found[place] = index.key_frame_for(frames[place])
+    return found.tolist()  # type: ignore[no-any-return]
 
 
 def frame_times(index: FrameIndex, frame: int) -> tuple[float, float]:

@@ -134,7 +134,7 @@ class RGBRows:
 
 
 def _address_of(pixels: NDArray[np.uint8]) -> int:
-    return ctypes.addressof(ctypes.c_char.from_buffer(pixels))  # takes a third of the time of ``pixels.ctypes.data``
+    return ctypes.addressof(ctypes.c_char.from_buffer(pixels.data))  # in a third of the time of ``pixels.ctypes.data``
 
 
 def _make_context(

@@ -77,7 +77,7 @@ class OpenVideo:
     def _make_pool(self, spec: HandleSpec) -> None:
         self.spec = spec
         self._lock = ForkSafeLock()
-        self.pool = HandlePool(spec.open, spec.source.check_unchanged)
+        self.pool = HandlePool(spec.open)
         self._export_pools: dict[ExportKind, HandlePool[Handle]] = {}
 
     def convert_with(self, steps: tuple[PixelStep, ...], *, is_float: bool, luma_bits: int | None = None) -> None:
@@ -155,7 +155,7 @@ class OpenVideo:
                 spec = replace(
                     self.spec, exports=kind, steps=(), luma_bits=None, backend="cpu", device=torch.device("cpu")
                 )
-                self._export_pools[kind] = HandlePool(spec.open, spec.source.check_unchanged)
+                self._export_pools[kind] = HandlePool(spec.open)
             return self._export_pools[kind]
 
     def replace_handles(self) -> None:
@@ -180,6 +180,7 @@ class OpenVideo:
     def lend_reader(self, *, is_moved: bool) -> Iterator[VideoReader]:
         """Lend a handle's reader for a ``with`` block. ``is_moved`` means that the block reads packets or seeks."""
         with self.pool.borrow() as handle:
+            self.source.check_unchanged()
             if is_moved:
                 handle.stream.reset()
             yield handle.stream.reader

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ...errors import DecodeError
 from ..bitstreams.units import Disposable
 from ..common.checks import TIME_TOLERANCE, frame_range, valid_index
-from ..index.frame_index import FrameIndex, clock_of_index, played_in_range
+from ..index.frame_index import FrameIndex, clock_of_index, key_frames_for, played_in_range
 from ..index.holes import FrameHole, describe_hole
 
 
@@ -233,7 +233,7 @@ def make_plan(
 def runs_by_key_frame(index: FrameIndex, places: Sequence[int]) -> dict[int, list[int]]:
     """Group wanted frames by the key frame from which they are decoded. Each group can be decoded independently."""
     runs: dict[int, list[int]] = {}
-    for key_frame, place in zip(index.key_frames_for(places), places, strict=True):
+    for key_frame, place in zip(key_frames_for(index, places), places, strict=True):
         runs.setdefault(key_frame, []).append(place)
     return runs
 
