@@ -40,7 +40,7 @@ from remembered_features import features_remembered_in_module as features_rememb
 from remembered_features import features_remembered_in_test as features_remembered_in_test
 from sharing import STORE_VARIABLE
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
 # In these files, single tests need 400 to 600 MB, for large networks or large maps.
 _NEED_MUCH_MEMORY = ("test_ocr_recognition_models.py", "test_ocr_precision.py", "test_ocr_leftovers.py")
@@ -101,6 +101,8 @@ def pytest_configure(config: pytest.Config) -> None:
         mallopt(_M_MMAP_THRESHOLD, 8 << 20)
         # This would then stay at 128 kB: results of networks would be returned, and faulted in again.
         mallopt(_M_TRIM_THRESHOLD, 64 << 20)
+        # By default, each thread has its own area of memory, and other threads cannot reuse the blocks that it freed.
+        mallopt(_M_ARENA_MAX, 1)
     if STORE_VARIABLE not in os.environ:
         # The processes of pytest-xdist start later, and see it.
         os.environ[STORE_VARIABLE] = tempfile.mkdtemp(prefix="mediatensor-test-clips-")
