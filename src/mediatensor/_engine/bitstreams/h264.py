@@ -170,8 +170,9 @@ class H264Parser:
     def restart(self) -> None:
         """Reset the parser to the parameter sets in ``extradata``. The next packet can be any packet of the stream."""
         sequences, pictures = self._configured
+        if self._sequences != sequences or self._pictures != pictures:
+            self._number_places = {}
         self._sequences, self._pictures = dict(sequences), dict(pictures)
-        self._number_places = {}
         self._last_reference = None
 
     def read_plain(self, head: bytes, size: int) -> bool:
@@ -223,7 +224,7 @@ class H264Parser:
         before = self._last_reference
         first = head[start + 1 : start + 7]
         # There may be emulation prevention, or the unit is too short.
-        if before is None or b"\0\0" in first or len(first) < 6:
+        if b"\0\0" in first or len(first) < 6:
             return False
         bits = int.from_bytes(first, "big") >> 16
         place = self._number_places.get(bits >> 32 - _SHORT_PREFIX_BITS) or self._find_number(bits)
@@ -232,7 +233,7 @@ class H264Parser:
         shift, last_number, sequence, picture = place
         frame_num = bits >> shift & last_number
         header = head[start]
-        if frame_num - before[2] & last_number > 1 and header & _KIND != _IDR_SLICE:
+        if before is not None and header & _KIND != _IDR_SLICE and frame_num - before[2] & last_number > 1:
             return False
         if header & _REFERENCE:
             self._last_reference = head, start, frame_num, sequence, picture

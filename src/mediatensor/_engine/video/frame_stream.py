@@ -293,10 +293,10 @@ class FrameStream:
                     if self._is_at_end:
                         self.position = None
                     return None
+                num_ahead = 1
                 if self.position is not None and matcher.is_of_packets:
-                    self._decode_ahead(max(1, min(last + 1 - self.position, self._max_ahead)))
-                else:
-                    self._decode_packet()
+                    num_ahead = max(1, min(last + 1 - self.position, self._max_ahead))
+                self._decode_ahead(num_ahead, max_packets)
             picture = self._pictures.pop(0)
             place = matcher.place_of(picture, self.position)
             if place is not None:
@@ -305,20 +305,22 @@ class FrameStream:
                     return place, picture
             del picture
 
-    def _decode_ahead(self, num_pictures: int) -> None:
-        """Decode packets until there are ``num_pictures`` pictures."""
-        while len(self._pictures) < num_pictures and not (self._is_at_end or self._error):
-            self._decode_packet()
+    def _decode_ahead(self, num_pictures: int, max_packets: int | None = None) -> None:
+        """Decode packets until there are ``num_pictures`` pictures. An error waits until these have been yielded.
 
-    def _decode_packet(self) -> None:
-        """Decode the next packet. An error waits until the pictures before it have been yielded."""
+        ``max_packets`` is the number of packets of the stream after which no more are decoded.
+        """
+        feed = self._feed
         try:
-            packet = self._feed.take()
-            self._is_at_end = packet is None
-            try:
-                self._pictures += self._decode(packet)
-            except UndecodablePacketError:
-                self._feed.check_refused(packet)
+            while len(self._pictures) < num_pictures and not (self._is_at_end or self._error):
+                if max_packets is not None and feed.num_read > max_packets:
+                    return
+                packet = feed.take()
+                self._is_at_end = packet is None
+                try:
+                    self._pictures += self._decode(packet)
+                except UndecodablePacketError:
+                    feed.check_refused(packet)
         except Exception as error:
             self._error = error
 
@@ -356,7 +358,7 @@ class _PacketMatcher(_FrameMatcher):
 
     def place_of(self, picture: Any, position: int | None) -> int | None:
         feed, pts = self._feed, picture.pts
-        if pts == feed.started_at_pts and not is_key_frame(picture, feed.codec):
+        if pts == feed.started_at_pts and not picture.key_frame and not is_key_frame(picture, feed.codec):
             raise IndexMismatchError("packets wrongly flagged as key frames")
         assert position is not None
         if picture.is_corrupt:
