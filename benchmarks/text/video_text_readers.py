@@ -77,13 +77,21 @@ def to_reading(found: Any) -> Reading:
     return Reading(captions, tracks, slides)
 
 
+def _use_threads(num_threads: int) -> None:
+    """Let networks and codecs use ``num_threads``."""
+    import torch
+
+    import mediatensor
+
+    torch.set_num_threads(num_threads)
+    mediatensor.set_num_threads(num_threads)
+
+
 class Ours:
     """``video_text_predictor`` at its defaults."""
 
     def __init__(self, num_threads: int) -> None:
-        import torch
-
-        torch.set_num_threads(num_threads)
+        _use_threads(num_threads)
         self._predictor = importlib.import_module("mediatensor.ocr").video_text_predictor(pretrained=True)
 
     def read(self, path: Path) -> Reading:
@@ -97,9 +105,7 @@ class Baseline:
     """A common baseline: four frames a second through ``ocr_predictor``, with equal neighbours merged."""
 
     def __init__(self, num_threads: int) -> None:
-        import torch
-
-        torch.set_num_threads(num_threads)
+        _use_threads(num_threads)
         from mediatensor.ocr import ocr_predictor
 
         self._predictor = ocr_predictor(pretrained=True)
