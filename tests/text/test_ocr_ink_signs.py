@@ -14,7 +14,7 @@ from mediatensor.ocr.models.utils import add_whitelist
 from mediatensor.ocr.utils.metrics import box_iou
 from ocr_onnx_sessions import needs_weights
 from ocr_pages import RenderedPage, finished, render_text
-from ocr_pages_sheet import MONO, SANS, Sheet
+from ocr_pages_sheet import MONO, SANS, TIMES, Sheet
 from ocr_reading import reader, words_of
 
 pytestmark = [needs_weights, pytest.mark.usefixtures("features_remembered_in_module")]
@@ -132,6 +132,35 @@ def test_colon_with_a_narrow_space_belongs_to_its_word(gap: float, sign: str) ->
         sheet.write(180, 30 + 34 * row, "some of them per day", sheet.font(MONO))
     text = reader()([finished(sheet).image]).pages[0].render()
     assert [key for key in keys if f"{key}{sign}" in text] == keys
+
+
+@pytest.mark.parametrize("face", [SANS, TIMES, MONO])
+@pytest.mark.parametrize("key", ["cc:", "CC:"])
+def test_letters_that_look_the_same_in_both_cases_are_read_by_their_colon(key: str, face: str) -> None:
+    sheet, names = Sheet(300, 100, 150, 12, random.Random(0)), ["W. Jackson", "R. Schultz"]
+    for row, name in enumerate(names):
+        sheet.write(20, 35 + 34 * row, key, sheet.font(face))
+        sheet.write(70, 35 + 34 * row, name, sheet.font(face))
+    values = [word.value for word in words_of(reader()([finished(sheet).image]))]
+    assert values == [word for name in names for word in (key, *name.split())]
+
+
+@pytest.mark.parametrize(
+    ("parts", "gaps", "values"),
+    [
+        (["(", "42)"], [5], ["(42)"]),
+        (["(", ")"], [12], ["()"]),
+        (["(", "42)"], [25], ["(", "42)"]),
+        (["(", "42", ")"], [5, 5], ["(", "42", ")"]),
+    ],
+)
+def test_parentheses_are_joined_around_what_is_close(parts: list[str], gaps: list[float], values: list[str]) -> None:
+    sheet = Sheet(300, 150, 150, 12, random.Random(0))
+    for row in range(4):
+        end = sheet.write(20, 35 + 30 * row, "Weight", sheet.font(MONO))
+        for part, gap in zip(parts, [20, *gaps], strict=True):
+            end = sheet.write(end + gap, 35 + 30 * row, part, sheet.font(MONO))
+    assert [word.value for word in words_of(reader()([finished(sheet).image]))] == ["Weight", *values] * 4
 
 
 def test_no_colon_is_added_to_other_dots() -> None:

@@ -92,6 +92,11 @@ NARROW_SPACE, FEWEST_SPACES = 0.5, 8
 page must have at least this many spaces. On forms, spaces before typed colons have at most 0.43 of it; on
 receipts, 166 of 186 have at least 0.8.
 """
+TOUCHING, WITHIN_PARENTHESES = 0.1, 1.0
+"""A slash belongs to the word before it if their boxes are closer than the first limit, and an opening parenthesis to
+the closing one or to a word that ends with it, if they are closer than the second. Both are in line heights. On forms,
+pairs of parentheses are at most 0.65 apart if they are one word, and at least 1.2 if something is to be filled in.
+"""
 LIKE_COLONS = frozenset(".,'`\u2018\u2019\u00b7")
 """Signs as which faint colons are read."""
 LAST_PART = 0.6
@@ -338,7 +343,7 @@ def read_page_lines(
     size = page.shape[1], page.shape[2]
     in_pixels = scale_to_pixels(lines, size)
     known |= _with_points(in_pixels, known)
-    known |= _with_close_colons(in_pixels, known)
+    known |= _with_close_signs(in_pixels, known)
     adds_colons = _may_return(model, ":")
     adds_boxes = signs_outside and _may_return(model, EMPTY_BOX + TICKED_BOX)
     grey = _grey_page(page, lines) if len(lines) and (adds_colons or adds_boxes) else None
@@ -488,13 +493,14 @@ def _with_points(lines: FloatArray, readings: Mapping[int, LineReading]) -> dict
         distances = np.abs(np.array(ends[sign]) - _end_of(cents, lines[index]))
         num_aligned = int((distances < ALIGNED * heights[index]).sum())
         if gap < POINT_GAP * heights[index] and num_aligned >= FEWEST_ALIGNED:
-            box = units.box[2], units.box[1], cents.box[0], units.box[3]
-            around = units.box[0], min(units.box[1], cents.box[1]), cents.box[2], max(units.box[3], cents.box[3])
-            boxes = (*units.boxes, box, *cents.boxes)
-            shares = (*units.confidences, SIGN_CONFIDENCE, *cents.confidences)
-            amount_word = LineWord(f"{units.value}{sign}{cents.value}", around, boxes, shares)
-            changed[index] = replace(reading, words=[*reading.words[:-2], amount_word])
+            point = _sign(sign, (units.box[2], units.box[1], cents.box[0], units.box[3]))
+            changed[index] = replace(reading, words=[*reading.words[:-2], units.joined(point, cents)])
     return changed
+
+
+def _sign(value: str, box: Box) -> LineWord:
+    """Return a sign that the recogniser did not read as a word."""
+    return LineWord(value, box, (box,), (SIGN_CONFIDENCE,))
 
 
 def _end_of(word: LineWord, line: FloatArray) -> float:
@@ -541,19 +547,18 @@ def _with_colon(words: list[LineWord], box: Box, height: float) -> list[LineWord
             # The box of the last letter may include the colon.
             if not (is_last and value.isalnum() and middle > left + LAST_PART * (right - left)):
                 return words
-    before = [word for word in words if word.box[0] < middle]
+    before, added = [word for word in words if word.box[0] < middle], _sign(":", box)
     if before and box[0] - before[-1].box[2] < COLON_GAP * height:
-        last = before[-1]
-        around = (last.box[0], min(last.box[1], box[1]), max(last.box[2], box[2]), max(last.box[3], box[3]))
-        longer = LineWord(f"{last.value}:", around, (*last.boxes, box), (*last.confidences, SIGN_CONFIDENCE))
-        return [*before[:-1], longer, *words[len(before) :]]
-    return [*before, LineWord(":", box, (box,), (SIGN_CONFIDENCE,)), *words[len(before) :]]
+        added = before.pop().joined(added)
+    return [*before, added, *words[len(before) + (len(added.value) > 1) :]]
 
 
-def _with_close_colons(lines: FloatArray, readings: Mapping[int, LineReading]) -> dict[int, LineReading]:
-    """Join colons to the words before them if the space between is narrow, as behind letters of a fixed width.
+def _with_close_signs(lines: FloatArray, readings: Mapping[int, LineReading]) -> dict[int, LineReading]:
+    """Join signs to the words that they belong to, although there is a space between them.
 
-    ``lines`` (N, 4, 2) are in pixels. Return the readings that change.
+    These are colons after a narrow space, as behind letters of a fixed width; slashes that almost touch the word before
+    them; and opening parentheses before the closing one. ``lines`` (N, 4, 2) are in pixels. Return the readings that
+    change.
     """
     widths, heights = line_sizes(lines)
     spaces = {
@@ -562,18 +567,16 @@ def _with_close_colons(lines: FloatArray, readings: Mapping[int, LineReading]) -
         for place, (word, after) in enumerate(pairwise(reading.words), 1)
     }
     usual = [space for (index, place), space in spaces.items() if readings[index].words[place].value != ":"]
-    if len(usual) < FEWEST_SPACES:
-        return {}
-    narrow = NARROW_SPACE * float(np.median(usual))
+    narrow = NARROW_SPACE * float(np.median(usual)) if len(usual) >= FEWEST_SPACES else 0.0
     changed: dict[int, LineReading] = {}
     for (index, place), space in reversed(spaces.items()):
         reading = changed.get(index, readings[index])
-        word, colon = reading.words[place - 1 : place + 1]
-        if colon.value == ":" and space < narrow and not word.value.endswith(":"):
-            around = box_around(np.reshape((word.box, colon.box), (-1, 2)))
-            shares = (*word.confidences, *colon.confidences)
-            joined = LineWord(f"{word.value}:", tuple(around.tolist()), (*word.boxes, *colon.boxes), shares)
-            words = [*reading.words[: place - 1], joined, *reading.words[place + 1 :]]
+        word, after = reading.words[place - 1 : place + 1]
+        is_close = after.value == ":" and space < narrow and not word.value.endswith(":")
+        is_close |= after.value == "/" and space < TOUCHING and word.value[-1].isalnum()
+        is_close |= word.value == "(" and after.value.endswith(")") and space < WITHIN_PARENTHESES
+        if is_close:
+            words = [*reading.words[: place - 1], word.joined(after), *reading.words[place + 1 :]]
             changed[index] = replace(reading, words=words)
     return changed
 

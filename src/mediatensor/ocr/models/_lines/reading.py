@@ -41,6 +41,7 @@ from .words import (
     LeftOverInk,
     LineCharacters,
     LineWord,
+    choose_case,
     find_left_over_ink,
     find_letterspaced_spaces,
     find_missing_spaces,
@@ -312,7 +313,7 @@ def _to_reading(
     starts, stops = np.minimum(found.start_steps * step, 1.0), np.minimum(found.stop_steps * step, 1.0)
     confidences = found.confidences.astype(np.float64)
     middles = (starts + stops) / 2 * width
-    values = replace_blanks(values, middles, ink)
+    values = choose_case(replace_blanks(values, middles, ink), middles, ink)
     origins = np.arange(len(values))
     missing = find_letterspaced_spaces(values, found.peak_steps, middles, spaces, len(ink))
     if missing is not None:

@@ -90,6 +90,9 @@ BLANK_WIDTH, UNDER = 1.0, 0.3
 """An underscore is a blank to write on if its ink is at least this long, and the blank is under a letter if it extends
 this far beyond the letter's center; both in heights of the line's image. Printed underscores are at most 0.45 long.
 """
+SAME_IN_BOTH_CASES = frozenset("COSUVWXZcosuvwxz")
+SMALL_BEFORE_COLON = 0.85
+"""Letters that look the same in both cases are small if a colon after them is at least this high, relative to them."""
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
@@ -173,6 +176,15 @@ class LineWord:
     def confidence(self) -> float:
         return word_confidence(self.confidences)
 
+    def joined(self, *others: LineWord) -> LineWord:
+        """Return this word and ``others``, which follow it, as one word."""
+        words = (self, *others)
+        lefts, tops, rights, bottoms = zip(*(word.box for word in words), strict=True)
+        box = min(lefts), min(tops), max(rights), max(bottoms)
+        boxes = tuple(box for word in words for box in word.boxes)
+        shares = tuple(share for word in words for share in word.confidences)
+        return LineWord("".join(word.value for word in words), box, boxes, shares)
+
     def part(self, start: int, stop: int) -> LineWord:
         """Return the word of the characters from ``start`` to ``stop``."""
         boxes = self.boxes[start:stop]
@@ -222,6 +234,32 @@ def replace_blanks(values: Sequence[str], middles: FloatArray, ink: BoolArray) -
         is_inside = len(beside) == 2 and not any(values[other].isspace() for other in beside)
         if not is_inside or start > middles[beside[0]] - reach or stop < middles[beside[1]] + reach:
             text[place] = " "
+    return text
+
+
+def choose_case(values: Sequence[str], middles: FloatArray, ink: BoolArray) -> list[str]:
+    """Decide by the height of its colon whether a word is ``cc:`` or ``CC:``, whose letters are the same in both cases.
+
+    A colon is as high as small letters. ``middles`` are the centers of the characters, as columns of ``ink`` (H, W).
+    """
+    text = list(values)
+    for place in [place for place, value in enumerate(values) if value == ":"]:
+        begin = place
+        while begin > 0 and values[begin - 1] in SAME_IN_BOTH_CASES:
+            begin -= 1
+        around = *values[max(begin - 1, 0) : begin], *values[place + 1 : place + 2]
+        if begin == place or not all(value.isspace() for value in around):
+            continue
+        letters = remove_rules(ink)
+        runs = runs_of_true(np.asarray(letters.any(axis=0)))
+        if not len(runs):
+            continue
+        nearest = [int(np.abs(runs.mean(axis=1) - middles[one]).argmin()) for one in range(begin, place + 1)]
+        colon = runs_of_true(np.asarray(letters[:, slice(*runs[nearest[-1]])].any(axis=1)))
+        word = np.flatnonzero(letters[:, runs[nearest[0], 0] : runs[nearest[-2], 1]].any(axis=1))
+        if len(colon) == 2 and nearest[-1] not in nearest[:-1]:
+            is_small = word[-1] + 1 - colon[0, 0] > SMALL_BEFORE_COLON * (word[-1] + 1 - word[0])
+            text[begin:place] = [one.lower() if is_small else one.upper() for one in values[begin:place]]
     return text
 
 
