@@ -160,6 +160,9 @@ def _starts(count: int) -> Choose:
 _TEN_UNIFORM = Scenario("10 uniform frames", "fetch", _uniform(10), _WITH_FLOOR)
 _TEN_RANDOM = Scenario("10 random frames", "fetch", _at_random(10), _WITH_FLOOR)
 _FIRST_HUNDRED = Scenario("first 100 frames in one call", "fetch", _beginning(), _WITH_FLOOR, clip_length=100)
+_NEXT_HUNDRED = Scenario(
+    "the next 100 frames, second call", "last call", lambda num_places: (0, min(100, num_places - 1)), clip_length=100
+)
 _RANDOM_CLIPS = Scenario("12 random clips of 16 frames", "fetch", _starts(12), _WITH_FLOOR, clip_length=16)
 _SPARSE = (_TEN_UNIFORM, _TEN_RANDOM, _FIRST_HUNDRED)
 _COUNT = Scenario("open and count frames", "count")
@@ -208,6 +211,7 @@ def _everyday() -> Suite:
     medium = replace(_film_206_s(), name="960x540, 206 s")
     # 60 different pictures a second, and x264's default key frames.
     large = Encoded("1080p60, 10 s", (mandelbrot("60"),), _HD, Fraction(60), 10)
+    in_one_call = (*_SPARSE, _NEXT_HUNDRED)
 
     def loader(num_decodes: int) -> Scenario:
         # PEERS take so long that fewer rounds would fit.
@@ -225,12 +229,12 @@ def _everyday() -> Suite:
     return Suite(
         "Typical training workloads",
         (
-            ((small,), (_one_by_one(390), _steps_back(100), _RANDOM_CLIPS, *_SPARSE, _loader(50), _COUNT)),
-            ((medium,), (_one_by_one(390), _RANDOM_CLIPS, *_SPARSE, loader(20), _COUNT)),
-            ((large,), (*_SPARSE, loader(10), _COUNT)),
+            ((small,), (_one_by_one(390), _steps_back(100), _RANDOM_CLIPS, *in_one_call, _loader(50), _COUNT)),
+            ((medium,), (_one_by_one(390), _RANDOM_CLIPS, *in_one_call, loader(20), _COUNT)),
+            ((large,), (*in_one_call, loader(10), _COUNT)),
             (
                 tuple(replace(clip, name=f"{clip.name}, 720p, 10 s") for clip in _newer_codecs()),
-                (_RANDOM_CLIPS, _TEN_UNIFORM, _FIRST_HUNDRED),
+                (_RANDOM_CLIPS, _TEN_UNIFORM, _FIRST_HUNDRED, _NEXT_HUNDRED),
             ),
             ((_long_mkv(),), (_COUNT,)),
             (kinetics_like(20), of_many("340x256, 10 s, mp4 with sound")),

@@ -199,6 +199,24 @@ def test_an_opened_video_that_becomes_another(
             decoder[30]
 
 
+@pytest.mark.parametrize("change", [overwrite, cut])
+def test_a_video_that_becomes_another_while_it_is_read_in_order(
+    change: Callable[[Path, Path], None], clip: Path, clip_rgb: torch.Tensor, other: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "video.mp4"
+    shutil.copy(clip, path)
+    decoder = VideoDecoder(path)
+    for i in range(20):
+        decoder[i]
+    change(path, other)
+    read: list[torch.Tensor] = []
+    with pytest.raises(ReadError, match="has changed"):
+        read.extend(decoder[i] for i in range(20, 40))
+    # Some frames may have been decoded before the change.
+    assert len(read) < 8
+    assert all(torch.equal(frame, clip_rgb[i]) for i, frame in enumerate(read, 20))
+
+
 @pytest.mark.parametrize("how", ["touched", "grown", "gone"])
 def test_an_opened_video_that_stays_what_it_was(how: str, clip: Path, clip_rgb: torch.Tensor, tmp_path: Path) -> None:
     path = tmp_path / "video.mp4"
