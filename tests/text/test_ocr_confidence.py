@@ -51,7 +51,8 @@ def test_confidences_of_a_page_follow_from_its_characters_and_the_height_of_its_
             weight = 0.63 * (np.clip(height, 10, 38) / 22) ** 0.65
             odds = np.exp(0.34) * (shares.min() / (1 - shares.min())) ** weight * np.prod(shares) ** 0.65
             assert word.confidence == pytest.approx(odds / (1 + odds), abs=2e-3)
-        assert line.confidence == pytest.approx(np.prod([word.confidence for word in line.words]))
+        shares = [word.confidence for word in line.words]
+        assert line.confidence == pytest.approx(np.prod(shares) ** 0.7 * min(shares) ** 0.3)
 
 
 @cache
@@ -104,8 +105,9 @@ def line_of(*confidences: float) -> Line:
     return Line([Word("a", value, ((0.1, 0.1), (0.2, 0.2)), 1.0, turn) for value in confidences])
 
 
-def test_line_confidence_is_the_product_of_its_words() -> None:
-    assert line_of(0.9, 0.5, 0.8).confidence == pytest.approx(0.36)
+def test_line_confidence_is_between_the_product_and_the_least_of_its_words() -> None:
+    assert line_of(0.9, 0.5, 0.8).confidence == pytest.approx(0.36**0.7 * 0.5**0.3)
+    assert line_of(0.5, 1.0).confidence == pytest.approx(0.5)
     for value in (0.0, 0.2, 0.5, 0.9, 1.0):
         assert line_of(value).confidence == pytest.approx(value)
     assert Line([]).confidence == 0.0
