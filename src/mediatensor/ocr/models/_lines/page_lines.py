@@ -573,7 +573,7 @@ def _with_close_signs(lines: FloatArray, readings: Mapping[int, LineReading]) ->
         reading = changed.get(index, readings[index])
         word, after = reading.words[place - 1 : place + 1]
         is_close = after.value == ":" and space < narrow and not word.value.endswith(":")
-        is_close |= after.value == "/" and space < TOUCHING and word.value[-1].isalnum()
+        is_close |= after.value == "/" and space < TOUCHING and word.value[-1:].isalnum()
         is_close |= word.value == "(" and after.value.endswith(")") and space < WITHIN_PARENTHESES
         if is_close:
             words = [*reading.words[: place - 1], word.joined(after), *reading.words[place + 1 :]]

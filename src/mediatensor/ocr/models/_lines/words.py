@@ -257,7 +257,7 @@ def choose_case(values: Sequence[str], middles: FloatArray, ink: BoolArray) -> l
         nearest = [int(np.abs(runs.mean(axis=1) - middles[one]).argmin()) for one in range(begin, place + 1)]
         colon = runs_of_true(np.asarray(letters[:, slice(*runs[nearest[-1]])].any(axis=1)))
         word = np.flatnonzero(letters[:, runs[nearest[0], 0] : runs[nearest[-2], 1]].any(axis=1))
-        if len(colon) == 2 and nearest[-1] not in nearest[:-1]:
+        if len(colon) == 2 and len(word) and nearest[-1] not in nearest[:-1]:
             is_small = word[-1] + 1 - colon[0, 0] > SMALL_BEFORE_COLON * (word[-1] + 1 - word[0])
             text[begin:place] = [one.lower() if is_small else one.upper() for one in values[begin:place]]
     return text
