@@ -180,12 +180,16 @@ def cut(path: Path, other: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
+@pytest.fixture
+def path(clip: Path, tmp_path: Path) -> Path:
+    """A copy of the clip, to be changed while it is open."""
+    return shutil.copy(clip, tmp_path / "video.mp4")
+
+
 @pytest.mark.parametrize("change", [overwrite, replace, cut])
 def test_an_opened_video_that_becomes_another(
-    change: Callable[[Path, Path], None], clip: Path, clip_rgb: torch.Tensor, other: Path, tmp_path: Path
+    change: Callable[[Path, Path], None], path: Path, clip_rgb: torch.Tensor, other: Path
 ) -> None:
-    path = tmp_path / "video.mp4"
-    shutil.copy(clip, path)
     decoder = VideoDecoder(path)
     assert torch.equal(decoder[3], clip_rgb[3])
     copy = pickle.loads(pickle.dumps(decoder))
@@ -201,10 +205,8 @@ def test_an_opened_video_that_becomes_another(
 
 @pytest.mark.parametrize("change", [overwrite, cut])
 def test_a_video_that_becomes_another_while_it_is_read_in_order(
-    change: Callable[[Path, Path], None], clip: Path, clip_rgb: torch.Tensor, other: Path, tmp_path: Path
+    change: Callable[[Path, Path], None], path: Path, clip_rgb: torch.Tensor, other: Path
 ) -> None:
-    path = tmp_path / "video.mp4"
-    shutil.copy(clip, path)
     decoder = VideoDecoder(path)
     for i in range(20):
         decoder[i]
@@ -218,9 +220,7 @@ def test_a_video_that_becomes_another_while_it_is_read_in_order(
 
 
 @pytest.mark.parametrize("how", ["touched", "grown", "gone"])
-def test_an_opened_video_that_stays_what_it_was(how: str, clip: Path, clip_rgb: torch.Tensor, tmp_path: Path) -> None:
-    path = tmp_path / "video.mp4"
-    shutil.copy(clip, path)
+def test_an_opened_video_that_stays_what_it_was(how: str, path: Path, clip_rgb: torch.Tensor) -> None:
     decoder = VideoDecoder(path)
     assert len(decoder) == 40
     copy = pickle.loads(pickle.dumps(decoder))

@@ -264,12 +264,13 @@ def _decode_single(handle: Handle, index: FrameIndex, frame: int, *, keeps: bool
     With ``keeps``, the frame is put into the frame cache.
     """
     cache, stream = handle.frame_cache, handle.stream
-    if isinstance(stream, FrameStream) and (picture := stream.next_picture(index, frame)) is not None:
+    if not isinstance(stream, FrameStream):
+        return cache.get(frame)
+    if (picture := stream.next_picture(index, frame)) is not None:
         if keeps:
             cache.keep_only(frame, picture)  # a caller that moves forward does not ask for earlier frames
         return picture
-    picture = cache.get(frame)
-    if picture is not None or not isinstance(stream, FrameStream):
+    if (picture := cache.get(frame)) is not None:
         return picture
     last = handle.last_single
     steps_back = last is not None and 0 < last - frame <= _STEP_BACK
